@@ -1,0 +1,3 @@
+//! The `turnbuckle` binary.
+
+fn main() {}

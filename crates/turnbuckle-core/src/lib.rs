@@ -1,0 +1,32 @@
+//! The pure heart of Turnbuckle.
+//!
+//! Nothing here does I/O, reads a clock or draws a random number: ids and times arrive as inputs.
+//! The same code is therefore driven live, headless, in evals and in replay.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`ids`], [`time`] | newtypes for identifiers and timestamps |
+//! | [`message`], [`part`] | what a session stores |
+//! | [`event`], [`fold`] | what a turn streams, and the one reducer that turns events into the stored message |
+//! | [`model`] | the provider-neutral request and response of a model call |
+//! | [`tool`] | what the machine must know of a tool |
+//! | [`error`], [`outcome`] | failures by category, and how turns end |
+//! | [`context`] | the context store: references, path walker, bindings |
+//! | [`machine`] | the turn: inputs in, effects and events out |
+
+pub mod context;
+pub mod error;
+pub mod event;
+pub mod fold;
+pub mod ids;
+pub mod json;
+pub mod limits;
+pub mod machine;
+pub mod message;
+pub mod model;
+pub mod outcome;
+pub mod part;
+pub mod time;
+pub mod tool;
+pub mod transcript;
+pub mod usage;

@@ -1,0 +1,313 @@
+//! What the driver tells the machine. Everything but deltas and progress goes to the journal, in the order of application:
+//! feeding a turn's journal to a new machine gives the same turn again.
+
+use super::effect::StepId;
+use crate::error::{ModelError, ToolError};
+use crate::event::CallResult;
+use crate::ids::{CallId, MessageId, ToolName, UserId};
+use crate::json::Json;
+use crate::message::UserMessage;
+use crate::model::ModelResponse;
+use crate::time::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// One entry of the journal.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Recorded {
+    /// Its number in the turn, from 0.
+    pub n: u32,
+    /// When it came.
+    pub at: Timestamp,
+    /// What came.
+    pub input: Input,
+}
+
+/// What came.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "input", rename_all = "snake_case")]
+pub enum Input {
+    /// The turn begins.
+    Begin,
+    /// A model call answered.
+    ModelDone {
+        /// The step.
+        step: StepId,
+        /// The answer.
+        answer: Box<ModelAnswer>,
+    },
+    /// A model call failed.
+    ModelFailed {
+        /// The step.
+        step: StepId,
+        /// Why.
+        error: ModelError,
+        /// What had arrived.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        partial: Option<Box<ModelAnswer>>,
+    },
+    /// The history was made to fit the window before a model call; the call itself follows under the same step.
+    Compacted {
+        /// The step of the model call.
+        step: StepId,
+        /// What was done.
+        report: Box<CompactionReport>,
+    },
+    /// A call was checked.
+    Prepared {
+        /// The step.
+        step: StepId,
+        /// What came of it.
+        verdict: Box<Verdict>,
+    },
+    /// A tool reported while running.
+    Progress {
+        /// The step.
+        step: StepId,
+        /// What it says.
+        data: Json,
+    },
+    /// A call was executed.
+    Executed {
+        /// The step.
+        step: StepId,
+        /// What came of it.
+        result: Box<ExecuteResult>,
+    },
+    /// A person (or the clock) decided about a card.
+    Decide {
+        /// The call.
+        call: CallId,
+        /// The decision.
+        decision: Decision,
+        /// Who; absent for the clock.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<UserId>,
+    },
+    /// The caller's front end ran a tool.
+    ClientResult {
+        /// The call.
+        call: CallId,
+        /// The result or the failure.
+        result: Result<Json, ToolError>,
+    },
+    /// A person writes while the turn runs; it enters at the next step boundary.
+    Steer {
+        /// The message.
+        message: Box<UserMessage>,
+    },
+    /// Stop.
+    Cancel {
+        /// Whether a new message takes the turn's place.
+        superseded: Superseded,
+    },
+    /// The process ended and another takes the turn up again.
+    Recover,
+    /// The end-of-turn hooks ran.
+    Finalized {
+        /// The step.
+        step: StepId,
+        /// What they changed.
+        changes: Box<FinalChanges>,
+    },
+    /// The driver cannot go on, for instance because the store fails.
+    Fault {
+        /// Why.
+        error: crate::outcome::TurnError,
+    },
+}
+
+/// Whether a cancellation comes from a newer message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Superseded {
+    /// A person or the host stopped the turn.
+    No,
+    /// A new message arrived while a decision was pending.
+    ByMessage,
+}
+
+/// A model's answer with the way it was streamed, so that replay gives the same events.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ModelAnswer {
+    /// The answer. For a failed call: what had arrived.
+    pub response: ModelResponse,
+    /// How it was cut into deltas.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub chunks: Vec<Chunk>,
+    /// Whether usage is an estimate.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub estimated: bool,
+    /// Cost in millionths of a US dollar, where prices are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_micros: Option<u64>,
+}
+
+/// One delta as it became an event: how many bytes of which block, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Chunk(
+    /// The block's index.
+    pub u32,
+    /// Bytes of it.
+    pub u32,
+    /// When, in milliseconds since the epoch.
+    pub i64,
+);
+
+/// What was done to make the history fit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CompactionReport {
+    /// What was done, for people.
+    pub note: String,
+    /// Tokens before.
+    pub before: u64,
+    /// Tokens after.
+    pub after: u64,
+    /// The summary call, when one was made; it is metered like any other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary_call: Option<Box<ModelAnswer>>,
+}
+
+/// What came of checking a call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "verdict", rename_all = "snake_case")]
+pub enum Verdict {
+    /// It may run.
+    Run {
+        /// The arguments that run.
+        args: Json,
+    },
+    /// A person must be asked first.
+    Ask {
+        /// The arguments that would run.
+        args: Json,
+        /// What the card shows.
+        question: Box<Question>,
+    },
+    /// It runs in the caller's front end.
+    Client {
+        /// The arguments that run.
+        args: Json,
+        /// The tool's name for people.
+        title: String,
+        /// When the wait ends.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        expires_at: Option<Timestamp>,
+    },
+    /// It must not run.
+    Refuse {
+        /// Why, for the model.
+        error: ToolError,
+        /// The arguments, as far as they were understood.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        args: Option<Json>,
+    },
+}
+
+/// What an approval card shows.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Question {
+    /// The tool's name for people.
+    pub title: String,
+    /// The small projection of the arguments.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<Json>,
+    /// Why a person is asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// JSON Schema of the fields that may be changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub editable: Option<Json>,
+    /// When the question expires.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Timestamp>,
+}
+
+/// What came of executing a call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "executed", rename_all = "snake_case")]
+pub enum ExecuteResult {
+    /// It succeeded.
+    Success {
+        /// The result with its projections.
+        #[serde(flatten)]
+        result: CallResult,
+        /// Requests of the domain to the loop.
+        #[serde(default, skip_serializing_if = "Directives::is_empty")]
+        directives: Directives,
+    },
+    /// It failed.
+    Failure {
+        /// Why, for the model.
+        error: ToolError,
+        /// What it gave all the same.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        output: Option<Json>,
+    },
+}
+
+/// What a tool's result or the domain's hooks ask of the loop.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Directives {
+    /// The tool the model must call next.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub force_tool: Option<ToolName>,
+    /// Context to add after the results.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub add_context: Vec<String>,
+    /// The plan, when it changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plan: Option<Json>,
+    /// A background task that was started: its kind and its id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task: Option<(String, String)>,
+    /// The context store's cap in bytes, when its turn slice was dropped for growing over it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context_dropped: Option<u64>,
+}
+
+impl Directives {
+    /// Whether nothing is asked.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// A decision about a card.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "decision", rename_all = "snake_case")]
+pub enum Decision {
+    /// Do it.
+    Approve {
+        /// The arguments the person changed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        amendment: Option<Json>,
+        /// What they said.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+    /// Do not.
+    Reject {
+        /// What they said.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+    /// Nobody decided in time.
+    Expire,
+}
+
+/// What the end-of-turn hooks changed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FinalChanges {
+    /// New texts by part index.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub texts: Vec<(u32, String)>,
+    /// Display snapshots for links.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub link_snapshots: BTreeMap<String, Json>,
+    /// The message the snapshots belong to; absent for the turn's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<MessageId>,
+}

@@ -1,0 +1,216 @@
+//! The parts of an assistant message, in the order in which they happened.
+
+use crate::error::ToolError;
+use crate::ids::{CallId, MessageId, ToolName, UserId};
+use crate::json::Json;
+use crate::message::AssistantMessage;
+use crate::time::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// A provider's own block, kept verbatim so that it can be replayed to the provider that made it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Native {
+    /// The wire it came over, such as `openai-chat` or `anthropic`.
+    pub wire: String,
+    /// The provider that made it.
+    pub provider: String,
+    /// The model that made it.
+    pub model: String,
+    /// The block as received.
+    pub data: Json,
+}
+
+/// One part. Each knows the model call (`iteration`, from 0 in its message) that made it,
+/// so that every request can be rebuilt exactly.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Part {
+    /// The model's reasoning.
+    Thinking(TextPart),
+    /// Text for the reader.
+    Text(TextPart),
+    /// A tool call and all that came of it.
+    ToolCall(Box<ToolCallPart>),
+    /// Text that entered the conversation in the middle of the turn: a person's steering or the engine's own nudge.
+    Input(InputPart),
+    /// A provider's block that has no meaning here, such as a server-side search.
+    Native(NativePart),
+}
+
+impl Part {
+    /// The model call that made the part.
+    pub fn iteration(&self) -> u32 {
+        match self {
+            Part::Thinking(p) | Part::Text(p) => p.iteration,
+            Part::ToolCall(p) => p.iteration,
+            Part::Input(p) => p.iteration,
+            Part::Native(p) => p.iteration,
+        }
+    }
+
+    /// The tool call, if it is one.
+    pub fn as_call(&self) -> Option<&ToolCallPart> {
+        match self {
+            Part::ToolCall(call) => Some(call),
+            _ => None,
+        }
+    }
+
+    /// The text, if it is a text part.
+    pub fn as_text(&self) -> Option<&str> {
+        match self {
+            Part::Text(p) => Some(&p.text),
+            _ => None,
+        }
+    }
+}
+
+/// Text or thinking.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TextPart {
+    /// The model call that made it.
+    pub iteration: u32,
+    /// The text.
+    pub text: String,
+    /// Signature, encrypted content or citations, as the provider sent them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub native: Option<Native>,
+}
+
+/// A provider's block kept only for replay.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NativePart {
+    /// The model call that made it.
+    pub iteration: u32,
+    /// The block.
+    pub native: Native,
+}
+
+/// Where an [`InputPart`] came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum InputKind {
+    /// A person wrote while the turn ran.
+    Steering,
+    /// The engine asks for tool calls instead of text.
+    Nudge,
+    /// The engine says what was wrong with the last answer.
+    Correction,
+    /// The engine asks for the closing answer.
+    Closing,
+    /// The domain added context.
+    Context,
+}
+
+/// Text that entered the conversation after the model call `iteration`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct InputPart {
+    /// The model call it follows.
+    pub iteration: u32,
+    /// Where it came from.
+    pub kind: InputKind,
+    /// The text as the model reads it.
+    pub text: String,
+    /// The person's message, when a person wrote it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<MessageId>,
+    /// Who wrote it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub author: Option<UserId>,
+    /// When it entered.
+    pub at: Timestamp,
+}
+
+/// Where a tool call stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolCallStatus {
+    /// Announced, being checked, or executing.
+    Running,
+    /// Waits for a person, or for the caller's front end.
+    AwaitingApproval,
+    /// Has a result.
+    Completed,
+    /// Failed.
+    Error,
+    /// A person (or a newer message) said no.
+    Rejected,
+    /// The turn was stopped first.
+    Cancelled,
+}
+
+impl ToolCallStatus {
+    /// Whether the call has its final result.
+    pub const fn is_settled(self) -> bool {
+        !matches!(self, ToolCallStatus::Running | ToolCallStatus::AwaitingApproval)
+    }
+}
+
+/// One report of a running tool.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProgressStep {
+    /// When it came.
+    pub at: Timestamp,
+    /// What it says.
+    pub data: Json,
+}
+
+/// A tool call: what the model asked, what ran, what came of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ToolCallPart {
+    /// The model call that made it.
+    pub iteration: u32,
+    /// Our id, unique over all sessions.
+    pub id: CallId,
+    /// The id used on the wire; unique within the message.
+    pub wire_id: Arc<str>,
+    /// The tool's name as the model wrote it.
+    pub name: ToolName,
+    /// The arguments verbatim as the model wrote them; this is what goes back over the wire.
+    pub arguments: String,
+    /// The arguments that run: parsed, defaults added, bound and made canonical. Absent until they are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub args: Option<Json>,
+    /// Where it stands.
+    pub status: ToolCallStatus,
+    /// The stored result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Json>,
+    /// What the model sees instead of `output`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model_view: Option<Json>,
+    /// What stays of the result in requests of later turns, when the tool's retention says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<String>,
+    /// The small projection for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<Json>,
+    /// Why it has no successful result.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<ToolError>,
+    /// Whether the action was captured instead of executed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub captured: bool,
+    /// Whether the result was served from the turn's cache.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cached: bool,
+    /// The arguments a person changed before approving.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub amendment: Option<Json>,
+    /// Reports while it ran.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub progress: Vec<ProgressStep>,
+    /// When it began to execute.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Timestamp>,
+    /// When it settled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<Timestamp>,
+    /// Signatures and the like, as the provider sent them with the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub native: Option<Native>,
+    /// The nested turn, when the call runs a sub-agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub child: Option<Box<AssistantMessage>>,
+}

@@ -1,0 +1,1 @@
+//! The engine: drives turns, runs tools, stops for people.

@@ -1,0 +1,1 @@
+//! Model endpoints: transport, retries, catalogue, tokens, rehearsal models.

@@ -1,0 +1,1 @@
+//! Sessions, journals, events and cards on disk or in memory.
