@@ -11,6 +11,7 @@
 //! | [`model`] | the provider-neutral request and response of a model call |
 //! | [`tool`] | what the machine must know of a tool |
 //! | [`error`], [`outcome`] | failures by category, and how turns end |
+//! | [`retry`] | which failures are tried again, and when |
 //! | [`context`] | the context store: references, path walker, bindings |
 //! | [`machine`] | the turn: inputs in, effects and events out |
 
@@ -26,6 +27,7 @@ pub mod message;
 pub mod model;
 pub mod outcome;
 pub mod part;
+pub mod retry;
 pub mod time;
 pub mod tool;
 pub mod transcript;
