@@ -13,6 +13,7 @@
 //! | [`error`], [`outcome`] | failures by category, and how turns end |
 //! | [`retry`] | which failures are tried again, and when |
 //! | [`context`] | the context store: references, path walker, bindings |
+//! | [`prompt`] | the system prompt: sections, tiers, cache breakpoints |
 //! | [`machine`] | the turn: inputs in, effects and events out |
 
 pub mod context;
@@ -27,6 +28,7 @@ pub mod message;
 pub mod model;
 pub mod outcome;
 pub mod part;
+pub mod prompt;
 pub mod retry;
 pub mod time;
 pub mod tool;
