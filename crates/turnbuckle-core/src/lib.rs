@@ -16,6 +16,7 @@
 //! | [`prompt`] | the system prompt: sections, tiers, cache breakpoints |
 //! | [`machine`] | the turn: inputs in, effects and events out |
 
+pub mod arguments;
 pub mod context;
 pub mod error;
 pub mod event;
