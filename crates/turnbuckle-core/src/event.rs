@@ -108,11 +108,11 @@ pub enum EventKind {
         /// The data.
         native: Box<Native>,
     },
-    /// A part that comes whole.
+    /// A part that comes whole. It is inserted: later parts move down.
     PartAdded {
         /// The message.
         message: MessageId,
-        /// The part's index: the end of the list.
+        /// The part's index.
         part: u32,
         /// The part.
         value: Box<Part>,
@@ -128,6 +128,13 @@ pub enum EventKind {
     },
     /// A part that only repeats another was removed; later parts move up.
     PartDropped {
+        /// The message.
+        message: MessageId,
+        /// The part's index.
+        part: u32,
+    },
+    /// The agent's data policy forbids to keep a call's result; later readers see that it ran.
+    ResultDropped {
         /// The message.
         message: MessageId,
         /// The part's index.

@@ -56,18 +56,25 @@ impl TurnFold {
                 let parts = &mut self.message(message)?.parts;
                 append(parts, *part, *offset, *iteration, text, Part::Thinking)?;
             }
-            E::PartNative { message, part, native } => {
-                match self.part(message, *part)? {
-                    Part::Text(p) | Part::Thinking(p) => p.native = Some((**native).clone()),
-                    Part::ToolCall(p) => p.native = Some((**native).clone()),
-                    Part::Native(p) => p.native = (**native).clone(),
-                    Part::Input(_) => return Err(lost("native part", part)),
-                }
-            }
+            E::PartNative { message, part, native } => match self.part(message, *part)? {
+                Part::Text(p) | Part::Thinking(p) => p.native = Some((**native).clone()),
+                Part::ToolCall(p) => p.native = Some((**native).clone()),
+                Part::Native(p) => p.native = (**native).clone(),
+                Part::Input(_) => return Err(lost("native part", part)),
+            },
             E::PartAdded { message, part, value } => {
                 let parts = &mut self.message(message)?.parts;
-                expect_end(parts, *part)?;
-                parts.push((**value).clone());
+                let index = *part as usize;
+                if index > parts.len() {
+                    return Err(lost("place for part", part));
+                }
+                parts.insert(index, (**value).clone());
+            }
+            E::ResultDropped { message, part } => {
+                let call = self.call(message, *part)?;
+                call.output = None;
+                call.model_view = None;
+                call.progress.clear();
             }
             E::TextReplaced { message, part, text } => match self.part(message, *part)? {
                 Part::Text(p) | Part::Thinking(p) => text.clone_into(&mut p.text),
@@ -141,9 +148,9 @@ impl TurnFold {
             E::ToolCallFailed { message, part, error, output, .. } => {
                 let call = self.call(message, *part)?;
                 call.status = match error.code {
-                    ToolErrorCode::Rejected | ToolErrorCode::Superseded | ToolErrorCode::Expired => {
-                        ToolCallStatus::Rejected
-                    }
+                    ToolErrorCode::Rejected
+                    | ToolErrorCode::Superseded
+                    | ToolErrorCode::Expired => ToolCallStatus::Rejected,
                     ToolErrorCode::Cancelled => ToolCallStatus::Cancelled,
                     _ => ToolCallStatus::Error,
                 };
@@ -180,7 +187,10 @@ impl TurnFold {
                 let mine = self.message(&message.id)?;
                 mine.state = message.state.clone();
                 if mine != &**message {
-                    return Err(FoldError(format!("message {} differs from its final form", message.id)));
+                    return Err(FoldError(format!(
+                        "message {} differs from its final form",
+                        message.id
+                    )));
                 }
             }
             E::AgentStarted { .. }
@@ -226,7 +236,9 @@ impl TurnFold {
     }
 
     fn root(&mut self) -> Result<&mut AssistantMessage, FoldError> {
-        self.assistant.as_mut().ok_or_else(|| FoldError("the turn has no assistant message yet".into()))
+        self.assistant
+            .as_mut()
+            .ok_or_else(|| FoldError("the turn has no assistant message yet".into()))
     }
 
     fn part(&mut self, message: &MessageId, part: u32) -> Result<&mut Part, FoldError> {
@@ -245,7 +257,10 @@ fn lost(what: &str, id: &impl std::fmt::Display) -> FoldError {
     FoldError(format!("there is no {what} {id}"))
 }
 
-fn find_message<'a>(root: &'a mut AssistantMessage, id: &MessageId) -> Option<&'a mut AssistantMessage> {
+fn find_message<'a>(
+    root: &'a mut AssistantMessage,
+    id: &MessageId,
+) -> Option<&'a mut AssistantMessage> {
     if root.id == *id {
         return Some(root);
     }
@@ -299,9 +314,10 @@ fn append(
 /// Appends `text`, which begins at `offset`; what is already there is skipped, so that a repeated delta does no harm.
 fn extend(target: &mut String, offset: u32, text: &str) -> Result<(), FoldError> {
     let offset = offset as usize;
-    let known = target.len().checked_sub(offset).ok_or_else(|| {
-        FoldError(format!("a delta at {offset} follows {} bytes", target.len()))
-    })?;
+    let known = target
+        .len()
+        .checked_sub(offset)
+        .ok_or_else(|| FoldError(format!("a delta at {offset} follows {} bytes", target.len())))?;
     if let Some(new) = text.get(known..) {
         target.push_str(new);
     } else if known <= text.len() {

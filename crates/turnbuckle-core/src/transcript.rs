@@ -154,7 +154,10 @@ impl Transcript {
                 Part::Thinking(_) => {}
                 Part::Text(p) => {
                     if !p.text.is_empty() {
-                        blocks.push(Block::Text { text: rules.view(&p.text), native: p.native.clone() });
+                        blocks.push(Block::Text {
+                            text: rules.view(&p.text),
+                            native: p.native.clone(),
+                        });
                     }
                 }
                 Part::ToolCall(call) => {
@@ -178,9 +181,10 @@ impl Transcript {
         for (kind, text) in inputs {
             let item = match kind {
                 InputKind::Context => Item::System { text },
-                InputKind::Steering | InputKind::Nudge | InputKind::Correction | InputKind::Closing => {
-                    Item::User { text }
-                }
+                InputKind::Steering
+                | InputKind::Nudge
+                | InputKind::Correction
+                | InputKind::Closing => Item::User { text },
             };
             self.push(Entry::new(item, source()));
         }
@@ -249,11 +253,12 @@ fn result_content(call: &ToolCallPart, rules: &Rules) -> (String, bool) {
     }
     if rules.retention.get(&call.name) == Some(&Retention::Summary) {
         let summary = call.summary.clone().unwrap_or_else(|| short(call));
-        let text = format!("{summary}\n[The whole result is kept: read it again as call:{}]", call.id);
+        let text =
+            format!("{summary}\n[The whole result is kept: read it again as call:{}]", call.id);
         return (text, false);
     }
     let seen = call.model_view.as_ref().or(call.output.as_ref());
-    let result = seen.map(|v| text_of(v)).unwrap_or_default();
+    let result = seen.map(text_of).unwrap_or_default();
     match &call.amendment {
         None => (result, false),
         Some(amendment) => {
@@ -267,7 +272,7 @@ fn result_content(call: &ToolCallPart, rules: &Rules) -> (String, bool) {
 
 fn short(call: &ToolCallPart) -> String {
     let seen = call.digest.as_ref().or(call.model_view.as_ref()).or(call.output.as_ref());
-    let text = seen.map(|v| text_of(v)).unwrap_or_default();
+    let text = seen.map(text_of).unwrap_or_default();
     let clipped = crate::json::clip(&text, 300);
     if clipped.len() < text.len() { format!("{clipped}…") } else { text }
 }

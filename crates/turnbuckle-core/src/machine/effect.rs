@@ -131,4 +131,6 @@ pub enum ExecuteMode {
         /// Counts captured actions over the whole run, for ids such as `temp_0`.
         local_index: u32,
     },
+    /// It was handed out before the process ended and may have acted: only the tool's own probe may tell.
+    Recover,
 }

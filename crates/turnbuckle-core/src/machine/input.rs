@@ -4,7 +4,7 @@
 use super::effect::StepId;
 use crate::error::{ModelError, ToolError};
 use crate::event::CallResult;
-use crate::ids::{CallId, MessageId, ToolName, UserId};
+use crate::ids::{CallId, ToolName, UserId};
 use crate::json::Json;
 use crate::message::UserMessage;
 use crate::model::ModelResponse;
@@ -141,7 +141,36 @@ pub struct ModelAnswer {
     /// Cost in millionths of a US dollar, where prices are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_micros: Option<u64>,
+    /// What the agent's hooks make of the answer.
+    #[serde(default, skip_serializing_if = "AnswerDirectives::is_empty")]
+    pub directives: AnswerDirectives,
 }
+
+/// What an agent's hooks make of a model's answer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AnswerDirectives {
+    /// Text to put to the model instead of ending, when the answer asks for no tools.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nudge: Option<String>,
+    /// Whether the agent's loop ends here, calls or not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop: Option<StopHere>,
+    /// The answer makes the turn fail, such as a structured output that does not validate after its repair.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fail: Option<crate::outcome::TurnError>,
+}
+
+impl AnswerDirectives {
+    /// Whether nothing is asked.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// The agent's loop ends with this answer; calls it asks for are not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StopHere;
 
 /// One delta as it became an event: how many bytes of which block, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -307,7 +336,4 @@ pub struct FinalChanges {
     /// Display snapshots for links.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub link_snapshots: BTreeMap<String, Json>,
-    /// The message the snapshots belong to; absent for the turn's own.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub message: Option<MessageId>,
 }

@@ -1,0 +1,585 @@
+//! The tool calls of one answer: announced together, checked, run in parallel within bounds, settled one by one.
+
+use super::effect::{EffectKind, ExecuteCall, ExecuteMode, PrepareCall, PrepareStage, StepId};
+use super::input::{Directives, ExecuteResult, Verdict};
+use super::spec::RunMode;
+use super::state::{About, Ask, BatchCall, CallState, FrameEnd, Phase, Turn};
+use super::valves::{IterationShape, LedgerVerdict, StreakVerdict, is_empty_result};
+use super::{MachineError, Output};
+use crate::arguments::parse_arguments;
+use crate::error::{ToolError, ToolErrorCode};
+use crate::event::{CallProgress, CallResult, EventKind};
+use crate::ids::{CallId, ToolName};
+use crate::json::{Json, canonical};
+use crate::outcome::ExhaustedReason;
+use crate::part::{InputKind, Part};
+use crate::tool::{AfterSuccess, Counts, Overlap, RunsOn, SideEffect, ToolTraits};
+use crate::usage::FinishReason;
+use serde_json::Value;
+use std::sync::Arc;
+
+/// Where a call stands in its message.
+#[derive(Clone, Debug)]
+pub(super) struct CallPlace {
+    pub(super) part: u32,
+    pub(super) call: CallId,
+    pub(super) tool: ToolName,
+}
+
+impl Turn {
+    pub(super) fn start_batch(
+        &mut self,
+        frame: usize,
+        iteration: u32,
+        calls: Vec<CallPlace>,
+        finish: &FinishReason,
+        out: &mut Output,
+    ) -> Result<(), MachineError> {
+        let counts = calls.iter().any(|place| {
+            self.traits(frame, &place.tool).is_none_or(|t| t.counts == Counts::AsIteration)
+        });
+        let f = self.frame_mut(frame)?;
+        f.counted += u32::from(counts);
+        f.bad_answers = 0;
+        f.cut_answers = 0;
+        f.batch_iteration = iteration;
+        if let Some(reason) = self.spent_budget() {
+            for place in &calls {
+                let why = "The call did not run: the budget of this turn is used up.";
+                let error = ToolError::new(ToolErrorCode::Budget, why);
+                self.emit_failed(frame, place.part, &place.call, error, None, out)?;
+            }
+            return self.end_frame(frame, FrameEnd::Exhausted(reason), out);
+        }
+        self.frame_mut(frame)?.batch_text = self.iteration_text(frame, iteration)?;
+        for place in calls {
+            let state = self.announce(frame, &place, finish, out)?;
+            let CallPlace { part, call, tool } = place;
+            let tool = self.traits(frame, &tool).map_or(tool, |t| t.name.clone());
+            self.frame_mut(frame)?.batch.push(BatchCall { call, part, tool, state });
+        }
+        self.advance_batch(frame, out)
+    }
+
+    /// The traits of the tool that the model means; a namespace some models put before names is forgiven.
+    fn traits(&self, frame: usize, name: &ToolName) -> Option<&ToolTraits> {
+        let agent = self.agent(frame).ok()?;
+        agent.tool(name).or_else(|| {
+            let bare = name.as_str().strip_prefix("functions.")?;
+            agent.tool(&ToolName::from(bare))
+        })
+    }
+
+    fn announce(
+        &mut self,
+        frame: usize,
+        place: &CallPlace,
+        finish: &FinishReason,
+        out: &mut Output,
+    ) -> Result<CallState, MachineError> {
+        let checked = self.parse_call(frame, place, finish);
+        let failure = match checked {
+            Ok((tool, args)) => {
+                self.meters.tool_calls += 1;
+                self.frame_mut(frame)?.tool_calls += 1;
+                let check = PrepareCall {
+                    call: place.call.clone(),
+                    tool,
+                    args: Arc::new(Value::Object(args)),
+                    stage: PrepareStage::First,
+                };
+                let about = About::Call { part: place.part, call: place.call.clone(), writes: 0 };
+                self.ask(frame, EffectKind::Prepare(check), about, out);
+                return Ok(CallState::Preparing);
+            }
+            Err(failure) => failure,
+        };
+        if failure.code == ToolErrorCode::Budget {
+            self.frame_mut(frame)?.exhausted = Some(ExhaustedReason::MaxToolCalls);
+        }
+        self.emit_failed(frame, place.part, &place.call, failure, None, out)?;
+        Ok(CallState::Settled { success: false })
+    }
+
+    /// Step 1 of the pipeline: the tool must be on offer and the arguments must parse. Nothing is ever run on a guess.
+    fn parse_call(
+        &mut self,
+        frame: usize,
+        place: &CallPlace,
+        finish: &FinishReason,
+    ) -> Result<(ToolName, serde_json::Map<String, Value>), ToolError> {
+        let Some(traits) = self.traits(frame, &place.tool) else {
+            return Err(self.unknown_tool(frame, &place.tool));
+        };
+        let tool = traits.name.clone();
+        if self.meters.tool_calls >= self.spec.limits.max_tool_calls {
+            let why = "The call did not run: the limit of tool calls of this turn is reached.";
+            return Err(ToolError::new(ToolErrorCode::Budget, why));
+        }
+        let message = self.frame(frame).map(|f| f.message.clone());
+        let part = message.ok().and_then(|id| {
+            let message = self.messages.message(&id).ok()?;
+            message.parts.get(place.part as usize).and_then(Part::as_call)
+        });
+        let arguments = part.map(|call| call.arguments.as_str()).unwrap_or_default();
+        Ok((tool, parse_arguments(arguments, finish)?))
+    }
+
+    fn unknown_tool(&self, frame: usize, name: &ToolName) -> ToolError {
+        let mut offered: Vec<&str> = Vec::new();
+        if let Ok(agent) = self.agent(frame) {
+            offered.extend(agent.tools.iter().map(|t| t.name.as_str()));
+        }
+        let elsewhere = self.spec.agents.values().any(|a| a.tool(name).is_some());
+        let (code, what) = if elsewhere {
+            (ToolErrorCode::NotAdvertised, "is not available here")
+        } else {
+            (ToolErrorCode::UnknownTool, "does not exist")
+        };
+        let hint = match offered.as_slice() {
+            [] => "There are no tools; answer in text.".to_owned(),
+            names => format!("Call one of these directly, one call each: {}.", names.join(", ")),
+        };
+        let name = crate::json::clip(name.as_str(), 100);
+        ToolError::new(code, format!("The tool `{name}` {what}. {hint}"))
+    }
+
+    pub(super) fn prepared(
+        &mut self,
+        step: StepId,
+        verdict: Verdict,
+        out: &mut Output,
+    ) -> Result<(), MachineError> {
+        let Some(pending) = self.take(step)? else { return Ok(()) };
+        let (EffectKind::Prepare(check), About::Call { part, call, .. }) =
+            (pending.effect, pending.about)
+        else {
+            return Err(MachineError::UnknownStep(step));
+        };
+        let frame = pending.frame;
+        let state = match (verdict, &check.stage) {
+            (Verdict::Refuse { error, args }, _) => {
+                if let Some(args) = args {
+                    self.emit_status(
+                        frame,
+                        part,
+                        &call,
+                        CallProgress::Ready,
+                        Some(args),
+                        None,
+                        out,
+                    )?;
+                }
+                self.ledger.fruitless(&check.tool, &check.args);
+                self.emit_failed(frame, part, &call, error, None, out)?;
+                CallState::Settled { success: false }
+            }
+            (
+                Verdict::Run { args } | Verdict::Ask { args, .. },
+                PrepareStage::Approved { amendment },
+            ) => {
+                let amendment = amendment.clone();
+                let shown = Some(args.clone());
+                self.emit_status(frame, part, &call, CallProgress::Ready, shown, amendment, out)?;
+                let reason = self.decided_reason(frame, &call);
+                CallState::Queued { args, mode: ExecuteMode::Real, reason }
+            }
+            (Verdict::Run { args }, PrepareStage::First) => {
+                let shown = Some(args.clone());
+                self.emit_status(frame, part, &call, CallProgress::Ready, shown, None, out)?;
+                self.dispatch(frame, part, &call, &check.tool, args, out)?
+            }
+            (Verdict::Ask { args, question }, PrepareStage::First) => {
+                let ask = Ask::Decision(*question);
+                self.wait_for_person(frame, part, &call, &check.tool, args, ask, out)?
+            }
+            (Verdict::Client { args, title, expires_at }, _) => {
+                let ask = Ask::Client { title, expires_at };
+                self.wait_for_person(frame, part, &call, &check.tool, args, ask, out)?
+            }
+        };
+        self.set_state(frame, &call, state)?;
+        self.advance_batch(frame, out)
+    }
+
+    /// A call that may run: unless it is one too many, or a cached answer serves.
+    fn dispatch(
+        &mut self,
+        frame: usize,
+        part: u32,
+        call: &CallId,
+        tool: &ToolName,
+        args: Json,
+        out: &mut Output,
+    ) -> Result<CallState, MachineError> {
+        match self.ledger.dispatch(tool, &args, self.spec.limits.max_identical_calls) {
+            LedgerVerdict::Dispatch => {}
+            LedgerVerdict::Identical(count) => {
+                let note = format!(
+                    "This exact call was already made {count} times in this turn; its answer will not change, so it was \
+                     not made again. Use the results above, or change the call."
+                );
+                return self.answer_with_note(frame, part, call, note, out);
+            }
+            LedgerVerdict::Fruitless(count) => {
+                let note = format!(
+                    "Calls like this one found nothing or failed {count} times in this turn, so it was not made again. \
+                     Try something different, or tell the user what could not be found."
+                );
+                return self.answer_with_note(frame, part, call, note, out);
+            }
+            LedgerVerdict::Denied => {
+                let why = "A person already said no to exactly this call. Do not ask again; do something else.";
+                let error = ToolError::new(ToolErrorCode::Rejected, why);
+                self.emit_failed(frame, part, call, error, None, out)?;
+                return Ok(CallState::Settled { success: false });
+            }
+        }
+        if self.effect_of(frame, tool) == SideEffect::ReadOnly
+            && let Some(hit) = self.cache.results.get(&cache_key(tool, &args))
+        {
+            let result = Box::new(CallResult { cached: true, ..hit.clone() });
+            self.emit_completed(frame, part, call, result, out)?;
+            return Ok(CallState::Settled { success: true });
+        }
+        Ok(CallState::Queued { args, mode: ExecuteMode::Real, reason: None })
+    }
+
+    fn answer_with_note(
+        &mut self,
+        frame: usize,
+        part: u32,
+        call: &CallId,
+        note: String,
+        out: &mut Output,
+    ) -> Result<CallState, MachineError> {
+        let result =
+            Box::new(CallResult { output: Arc::new(Value::String(note)), ..CallResult::default() });
+        self.emit_completed(frame, part, call, result, out)?;
+        Ok(CallState::Settled { success: true })
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn wait_for_person(
+        &mut self,
+        frame: usize,
+        part: u32,
+        call: &CallId,
+        tool: &ToolName,
+        args: Json,
+        ask: Ask,
+        out: &mut Output,
+    ) -> Result<CallState, MachineError> {
+        if self.spec.mode == RunMode::Capture {
+            if let Ask::Client { .. } = ask {
+                let why = "Nobody is at the screen in this run, so a tool of the front end cannot be used.";
+                let error = ToolError::new(ToolErrorCode::NotEnabled, why);
+                self.emit_failed(frame, part, call, error, None, out)?;
+                return Ok(CallState::Settled { success: false });
+            }
+            let shown = Some(args.clone());
+            self.emit_status(frame, part, call, CallProgress::Ready, shown, None, out)?;
+            let state = self.dispatch(frame, part, call, tool, args, out)?;
+            return Ok(match state {
+                CallState::Queued { args, reason, .. } => {
+                    let local_index = self.next_capture;
+                    self.next_capture += 1;
+                    CallState::Queued { args, mode: ExecuteMode::Capture { local_index }, reason }
+                }
+                other => other,
+            });
+        }
+        match self.dispatch(frame, part, call, tool, args, out)? {
+            CallState::Queued { args, .. } => {
+                if let Ask::Decision(_) = ask {
+                    if self.meters.approvals >= self.spec.limits.max_approvals {
+                        let why =
+                            "The call did not run: this turn has already asked a person too often.";
+                        let error = ToolError::new(ToolErrorCode::Budget, why);
+                        self.emit_failed(frame, part, call, error, None, out)?;
+                        self.frame_mut(frame)?.exhausted = Some(ExhaustedReason::MaxApprovals);
+                        return Ok(CallState::Settled { success: false });
+                    }
+                    self.meters.approvals += 1;
+                }
+                let waiting = CallProgress::AwaitingApproval;
+                self.emit_status(frame, part, call, waiting, Some(args.clone()), None, out)?;
+                Ok(CallState::Waiting { args, ask, shown: false, decided: None })
+            }
+            settled => Ok(settled),
+        }
+    }
+
+    /// Starts what may start, and ends the batch when every call has its result.
+    pub(super) fn advance_batch(
+        &mut self,
+        frame: usize,
+        out: &mut Output,
+    ) -> Result<(), MachineError> {
+        if let Phase::Stopping { .. } = self.phase {
+            return self.check_stopped(out);
+        }
+        let preparing = |c: &BatchCall| matches!(c.state, CallState::Preparing);
+        if self.frame(frame)?.batch.iter().any(preparing) {
+            return Ok(());
+        }
+        self.start_queued(frame, out)?;
+        let f = self.frame(frame)?;
+        // A nested turn that ended at once may have ended this batch already.
+        if f.ended.is_some() || f.batch.is_empty() {
+            return Ok(());
+        }
+        if f.batch.iter().all(|c| matches!(c.state, CallState::Settled { .. })) {
+            return self.finish_batch(frame, out);
+        }
+        self.pause_if_quiet(out)
+    }
+
+    fn start_queued(&mut self, frame: usize, out: &mut Output) -> Result<(), MachineError> {
+        let mut index = 0;
+        while let Some(entry) = self.frame(frame)?.batch.get(index) {
+            index += 1;
+            let CallState::Queued { args, mode, reason } = entry.state.clone() else { continue };
+            let (call, part, tool) = (entry.call.clone(), entry.part, entry.tool.clone());
+            let Some(traits) = self.traits(frame, &tool).cloned() else { continue };
+            let running = self
+                .pending
+                .values()
+                .filter(|p| matches!(p.effect, EffectKind::Execute(_)))
+                .count();
+            let batch = &self.frame(frame)?.batch;
+            let beside = |c: &BatchCall| matches!(c.state, CallState::Running | CallState::Nested);
+            let busy = batch.iter().any(beside);
+            let alone = batch.iter().any(|c| {
+                beside(c)
+                    && self.traits(frame, &c.tool).is_some_and(|t| t.overlap == Overlap::Exclusive)
+            });
+            // Later calls do not overtake one that must run alone, or it might wait for ever.
+            if alone || (traits.overlap == Overlap::Exclusive && busy) {
+                break;
+            }
+            if running >= self.spec.limits.tool_concurrency.max(1) {
+                break;
+            }
+            self.emit_status(frame, part, &call, CallProgress::Running, None, None, out)?;
+            if let (RunsOn::Agent(agent), ExecuteMode::Real) = (&traits.runs_on, mode) {
+                self.set_state(frame, &call, CallState::Nested)?;
+                if let Err(why) = self.start_child(frame, &call, agent, &args, out) {
+                    self.emit_failed(frame, part, &call, ToolError::failed(why), None, out)?;
+                    self.set_state(frame, &call, CallState::Settled { success: false })?;
+                }
+                continue;
+            }
+            if traits.effect != SideEffect::ReadOnly {
+                self.note_write();
+            }
+            self.set_state(frame, &call, CallState::Running)?;
+            let about = About::Call { part, call: call.clone(), writes: self.cache.writes };
+            let effect = EffectKind::Execute(ExecuteCall { call, tool, args, mode, reason });
+            self.ask(frame, effect, about, out);
+        }
+        Ok(())
+    }
+
+    pub(super) fn progress(
+        &mut self,
+        step: StepId,
+        data: Json,
+        out: &mut Output,
+    ) -> Result<(), MachineError> {
+        let Some(pending) = self.pending.get(&step) else { return Ok(()) };
+        let About::Call { part, call, .. } = &pending.about else { return Ok(()) };
+        let (frame, part, call) = (pending.frame, *part, call.clone());
+        let message = self.frame(frame)?.message.clone();
+        let path = self.path(frame)?;
+        self.emit(&path, EventKind::ToolCallProgress { message, part, call, data }, out)
+    }
+
+    pub(super) fn executed(
+        &mut self,
+        step: StepId,
+        result: ExecuteResult,
+        out: &mut Output,
+    ) -> Result<(), MachineError> {
+        let Some(pending) = self.take(step)? else { return Ok(()) };
+        let (EffectKind::Execute(run), About::Call { part, call, writes }) =
+            (pending.effect, pending.about)
+        else {
+            return Err(MachineError::UnknownStep(step));
+        };
+        let frame = pending.frame;
+        let reads = self.effect_of(frame, &run.tool) == SideEffect::ReadOnly;
+        if !reads {
+            self.note_write();
+        }
+        let success = match result {
+            ExecuteResult::Success { mut result, directives } => {
+                if let ExecuteMode::Capture { .. } = run.mode {
+                    result.captured = true;
+                }
+                if reads && writes == self.cache.writes {
+                    self.cache.results.insert(cache_key(&run.tool, &run.args), result.clone());
+                }
+                if is_empty_result(&result.output) {
+                    self.ledger.fruitless(&run.tool, &run.args);
+                }
+                self.emit_completed(frame, part, &call, Box::new(result), out)?;
+                self.follow(frame, &call, directives, out)?;
+                true
+            }
+            ExecuteResult::Failure { error, output } => {
+                self.ledger.fruitless(&run.tool, &run.args);
+                self.emit_failed(frame, part, &call, error, output, out)?;
+                false
+            }
+        };
+        self.set_state(frame, &call, CallState::Settled { success })?;
+        self.advance_batch(frame, out)
+    }
+
+    fn follow(
+        &mut self,
+        frame: usize,
+        call: &CallId,
+        directives: Directives,
+        out: &mut Output,
+    ) -> Result<(), MachineError> {
+        let path = self.path(frame)?;
+        if let Some(plan) = directives.plan {
+            self.emit(&path, EventKind::PlanUpdated { plan }, out)?;
+        }
+        if let Some((task, reference)) = directives.task {
+            self.emit(&path, EventKind::TaskStarted { call: call.clone(), task, reference }, out)?;
+        }
+        if let Some(cap) = directives.context_dropped {
+            self.emit(&path, EventKind::ContextOverflowed { cap }, out)?;
+        }
+        let f = self.frame_mut(frame)?;
+        f.context.extend(directives.add_context);
+        if directives.force_tool.is_some() {
+            f.force_tool = directives.force_tool;
+        }
+        Ok(())
+    }
+
+    fn finish_batch(&mut self, frame: usize, out: &mut Output) -> Result<(), MachineError> {
+        let f = self.frame_mut(frame)?;
+        let batch = std::mem::take(&mut f.batch);
+        let text = std::mem::take(&mut f.batch_text);
+        let context = std::mem::take(&mut f.context);
+        let exhausted = f.exhausted.take();
+        let message = f.message.clone();
+        let parts = &self.messages.message(&message)?.parts;
+        let settled: Vec<_> = batch
+            .iter()
+            .filter_map(|c| {
+                parts.get(c.part as usize).and_then(Part::as_call).map(|p| (&c.tool, p))
+            })
+            .collect();
+        let shape = IterationShape::new(
+            settled.iter().map(|(tool, p)| (*tool, p.args.as_ref(), p.error.as_ref())),
+            &text,
+        );
+        let terminal = batch.iter().all(|c| {
+            let ends = self
+                .traits(frame, &c.tool)
+                .is_some_and(|t| t.after_success == AfterSuccess::EndsTurn);
+            ends && c.state == CallState::Settled { success: true }
+        });
+        let (failing, repeating) =
+            (self.spec.limits.failure_streak, self.spec.limits.success_streak);
+        let verdict = self.frame_mut(frame)?.streaks.observe(shape, failing, repeating);
+        for text in context {
+            self.insert_input(frame, InputKind::Context, text, out)?;
+        }
+        let steered = self.insert_steering(frame, out)?;
+        if let Some(reason) = exhausted {
+            return self.end_frame(frame, FrameEnd::Exhausted(reason), out);
+        }
+        if verdict == StreakVerdict::Failing {
+            let end = FrameEnd::Exhausted(ExhaustedReason::ToolFailureStreak);
+            return self.end_frame(frame, end, out);
+        }
+        let listens = steered == super::call_model::Steered::Yes;
+        if !listens && (terminal || verdict == StreakVerdict::Repeating) {
+            return self.end_frame(frame, FrameEnd::Done, out);
+        }
+        self.next_call(frame, out)
+    }
+
+    fn iteration_text(&mut self, frame: usize, iteration: u32) -> Result<String, MachineError> {
+        let message = self.frame(frame)?.message.clone();
+        let parts = &self.messages.message(&message)?.parts;
+        let texts = parts.iter().filter(|p| p.iteration() == iteration).filter_map(Part::as_text);
+        Ok(texts.collect::<Vec<_>>().join("\n"))
+    }
+
+    fn effect_of(&self, frame: usize, tool: &ToolName) -> SideEffect {
+        self.traits(frame, tool).map_or(SideEffect::AtMostOnce, |t| t.effect)
+    }
+
+    fn note_write(&mut self) {
+        self.cache.results.clear();
+        self.cache.writes += 1;
+    }
+
+    pub(super) fn set_state(
+        &mut self,
+        frame: usize,
+        call: &CallId,
+        state: CallState,
+    ) -> Result<(), MachineError> {
+        if let Some(entry) = self.frame_mut(frame)?.batch.iter_mut().find(|c| c.call == *call) {
+            entry.state = state;
+        }
+        Ok(())
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn emit_status(
+        &mut self,
+        frame: usize,
+        part: u32,
+        call: &CallId,
+        status: CallProgress,
+        args: Option<Json>,
+        amendment: Option<Json>,
+        out: &mut Output,
+    ) -> Result<(), MachineError> {
+        let f = self.frame(frame)?;
+        let (message, path, call) = (f.message.clone(), f.path.clone(), call.clone());
+        let event = EventKind::ToolCallStatus { message, part, call, status, args, amendment };
+        self.emit(&path, event, out)
+    }
+
+    pub(super) fn emit_completed(
+        &mut self,
+        frame: usize,
+        part: u32,
+        call: &CallId,
+        result: Box<CallResult>,
+        out: &mut Output,
+    ) -> Result<(), MachineError> {
+        let f = self.frame(frame)?;
+        let (message, path, call) = (f.message.clone(), f.path.clone(), call.clone());
+        self.emit(&path, EventKind::ToolCallCompleted { message, part, call, result }, out)
+    }
+
+    pub(super) fn emit_failed(
+        &mut self,
+        frame: usize,
+        part: u32,
+        call: &CallId,
+        error: ToolError,
+        output: Option<Json>,
+        out: &mut Output,
+    ) -> Result<(), MachineError> {
+        let f = self.frame(frame)?;
+        let (message, path, call) = (f.message.clone(), f.path.clone(), call.clone());
+        self.emit(&path, EventKind::ToolCallFailed { message, part, call, error, output }, out)
+    }
+}
+
+fn cache_key(tool: &ToolName, args: &Value) -> String {
+    format!("{tool}\u{0}{}", canonical(args))
+}

@@ -1,0 +1,136 @@
+//! Before a model call: budgets, what is put to the model, the closing call.
+
+use super::input::CompactionReport;
+use super::state::{Attempt, FrameEnd, Turn};
+use super::{MachineError, Output, StepId};
+use crate::event::EventKind;
+use crate::outcome::ExhaustedReason;
+use crate::part::{InputKind, InputPart, Part};
+use crate::usage::Purpose;
+
+/// What the model is told at the iteration cap.
+const CLOSING: &str = "You have reached the limit of steps for this request and have no tools any more. Answer the \
+user now with what you have found and done. Say plainly what is still open.";
+
+impl Turn {
+    /// The turn's budget that is used up, if one is.
+    pub(super) fn spent_budget(&self) -> Option<ExhaustedReason> {
+        let (limits, meters) = (&self.spec.limits, &self.meters);
+        let active = meters.active_ms + self.now.since(meters.active_since);
+        if meters.new_work >= limits.max_tokens {
+            Some(ExhaustedReason::TokenBudget)
+        } else if limits.max_cost_micros.is_some_and(|max| meters.cost_micros >= max) {
+            Some(ExhaustedReason::Cost)
+        } else if active >= limits.max_wall_ms {
+            Some(ExhaustedReason::WallTime)
+        } else {
+            None
+        }
+    }
+
+    /// The next step of an agent: a model call, the closing call, or the end of its loop.
+    pub(super) fn next_call(&mut self, frame: usize, out: &mut Output) -> Result<(), MachineError> {
+        if let Some(reason) = self.spent_budget() {
+            return self.end_frame(frame, FrameEnd::Exhausted(reason), out);
+        }
+        let cap = self.agent(frame)?.limits.max_iterations;
+        let f = self.frame(frame)?;
+        let capped =
+            f.counted >= cap || self.meters.model_calls >= self.spec.limits.max_model_calls;
+        if !capped {
+            return self.call_model(frame, Attempt::first(Purpose::Step), out);
+        }
+        // Only one call may go beyond the turn's cap, so a sub-agent at it leaves the last word to its parent.
+        let beyond = self.meters.model_calls > self.spec.limits.max_model_calls;
+        let nested =
+            f.parent.is_some() && self.meters.model_calls >= self.spec.limits.max_model_calls;
+        if f.calls_made == 0 || beyond || nested {
+            return self.end_frame(frame, FrameEnd::Exhausted(ExhaustedReason::MaxIterations), out);
+        }
+        self.frame_mut(frame)?.closing = true;
+        self.insert_input(frame, InputKind::Closing, CLOSING.to_owned(), out)?;
+        self.call_model(frame, Attempt::first(Purpose::Closing), out)
+    }
+
+    /// Puts text to the model after the last model call of the frame.
+    pub(super) fn insert_input(
+        &mut self,
+        frame: usize,
+        kind: InputKind,
+        text: String,
+        out: &mut Output,
+    ) -> Result<(), MachineError> {
+        let iteration = self.frame(frame)?.iteration.saturating_sub(1);
+        let part = InputPart { iteration, kind, text, message: None, author: None, at: self.now };
+        self.insert_part(frame, Part::Input(part), out)
+    }
+
+    /// People's messages that came while the turn ran enter now. Says whether there were any.
+    pub(super) fn insert_steering(
+        &mut self,
+        frame: usize,
+        out: &mut Output,
+    ) -> Result<Steered, MachineError> {
+        if self.frame(frame)?.parent.is_some() || self.steering.is_empty() {
+            return Ok(Steered::No);
+        }
+        let iteration = self.frame(frame)?.iteration.saturating_sub(1);
+        for message in std::mem::take(&mut self.steering) {
+            let part = InputPart {
+                iteration,
+                kind: InputKind::Steering,
+                text: message.text,
+                message: Some(message.id),
+                author: message.author,
+                at: self.now,
+            };
+            self.insert_part(frame, Part::Input(part), out)?;
+        }
+        Ok(Steered::Yes)
+    }
+
+    pub(super) fn insert_part(
+        &mut self,
+        frame: usize,
+        part: Part,
+        out: &mut Output,
+    ) -> Result<(), MachineError> {
+        let index = self.parts_len(frame)?;
+        let f = self.frame(frame)?;
+        let (message, path) = (f.message.clone(), f.path.clone());
+        self.emit(&path, EventKind::PartAdded { message, part: index, value: Box::new(part) }, out)
+    }
+
+    /// The history was made to fit; the summary call is metered, the model call goes on.
+    pub(super) fn compacted(
+        &mut self,
+        step: StepId,
+        report: CompactionReport,
+        out: &mut Output,
+    ) -> Result<(), MachineError> {
+        let Some(pending) = self.pending.get(&step) else { return Ok(()) };
+        let frame = pending.frame;
+        let path = self.path(frame)?;
+        if let Some(answer) = report.summary_call {
+            self.meters.model_calls += 1;
+            let iteration = self.frame(frame)?.iteration;
+            self.meter(
+                frame,
+                iteration,
+                Purpose::Summary,
+                &answer,
+                Some(answer.response.finish.clone()),
+                out,
+            )?;
+        }
+        let CompactionReport { note, before, after, .. } = report;
+        self.emit(&path, EventKind::ContextCompacted { note, before, after }, out)
+    }
+}
+
+/// Whether a person's message entered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Steered {
+    Yes,
+    No,
+}

@@ -1,0 +1,505 @@
+//! Pauses, decisions, results of the front end, stopping, and taking a turn up again after a crash.
+
+use super::effect::{Effect, EffectKind, ExecuteMode, PrepareCall, PrepareStage};
+use super::input::{Decision, Superseded};
+use super::state::{About, Ask, CallState, FrameEnd, Phase, Streaming, Turn};
+use super::{MachineError, Output};
+use crate::error::{ToolError, ToolErrorCode};
+use crate::event::{CallResult, EventKind};
+use crate::ids::{CallId, UserId};
+use crate::json::Json;
+use crate::message::{
+    ApprovalCard, Asks, CardStatus, Decided, SystemBody, SystemMessage, UserMessage,
+};
+use crate::outcome::{AbortReason, Outcome, TurnError};
+use crate::time::Timestamp;
+use crate::tool::SideEffect;
+use serde_json::json;
+use std::sync::Arc;
+
+impl Turn {
+    /// Pauses when nothing is under way any more: then every card is shown at once.
+    pub(super) fn pause_if_quiet(&mut self, out: &mut Output) -> Result<(), MachineError> {
+        if !self.pending.is_empty() || self.phase != Phase::Running {
+            return Ok(());
+        }
+        let mut waiting = Vec::new();
+        let mut cards = Vec::new();
+        for frame in &mut self.frames {
+            for entry in &mut frame.batch {
+                let CallState::Waiting { args, ask, shown, .. } = &mut entry.state else {
+                    continue;
+                };
+                waiting.push(entry.call.clone());
+                if !std::mem::replace(shown, true) {
+                    let place = (frame.message.clone(), entry.call.clone(), entry.tool.clone());
+                    cards.push((frame.path.clone(), place, args.clone(), ask.clone()));
+                }
+            }
+        }
+        for (path, (message, call, tool), args, ask) in cards {
+            let (asks, card) = make_card(message, call.clone(), tool, args, ask);
+            let body = SystemBody::Approval(Box::new(card));
+            let card = Box::new(SystemMessage {
+                id: call.card(),
+                turn: self.spec.turn.clone(),
+                at: self.now,
+                body,
+            });
+            let event = match asks {
+                Asks::Decision => EventKind::ApprovalRequired { card },
+                Asks::ClientResult => EventKind::ClientToolRequired { card },
+            };
+            self.emit(&path, event, out)?;
+        }
+        self.meters.active_ms += self.now.since(self.meters.active_since);
+        self.phase = Phase::Paused;
+        let path = self.path(0)?;
+        let message = self.spec.turn.assistant_message();
+        self.emit(&path, EventKind::AssistantMessagePaused { message }, out)?;
+        self.emit(&path, EventKind::TurnPaused { calls: waiting }, out)
+    }
+
+    fn unpause(&mut self, out: &mut Output) -> Result<(), MachineError> {
+        if self.phase != Phase::Paused {
+            return Ok(());
+        }
+        self.phase = Phase::Running;
+        self.meters.active_since = self.now;
+        self.emit_resumed(out)
+    }
+
+    fn emit_resumed(&mut self, out: &mut Output) -> Result<(), MachineError> {
+        let mut told = std::collections::BTreeSet::new();
+        let frames: Vec<_> = self
+            .frames
+            .iter()
+            .filter(|f| f.ended.is_none() || f.parent.is_none())
+            .map(|f| (f.path.clone(), f.message.clone()))
+            .collect();
+        for (path, message) in frames {
+            if told.insert(message.clone()) {
+                let parts = self.messages.message(&message)?.parts.len() as u32;
+                self.emit(&path, EventKind::AssistantMessageResumed { message, parts }, out)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn decide(
+        &mut self,
+        call: &CallId,
+        decision: Decision,
+        by: Option<UserId>,
+        out: &mut Output,
+    ) -> Result<(), MachineError> {
+        let place = self.waiting(call)?;
+        if let (Ask::Client { .. }, Decision::Approve { .. }) = (&place.ask, &decision) {
+            return Err(not_waiting(
+                call,
+                "it waits for the front end's result, not for an approval",
+            ));
+        }
+        self.unpause(out)?;
+        let (status, amendment, reason) = match &decision {
+            Decision::Approve { amendment, reason } => {
+                (CardStatus::Approved, amendment.clone(), reason.clone())
+            }
+            Decision::Reject { reason } => (CardStatus::Rejected, None, reason.clone()),
+            Decision::Expire => (CardStatus::Expired, None, None),
+        };
+        let decided =
+            Decided { by, at: self.now, amendment: amendment.clone(), reason: reason.clone() };
+        self.emit_decided(place.frame, call, status, decided, out)?;
+        match decision {
+            Decision::Approve { .. } => {
+                let waiting = CallState::Waiting {
+                    args: place.args.clone(),
+                    ask: place.ask,
+                    shown: true,
+                    decided: reason,
+                };
+                self.set_state(place.frame, call, waiting)?;
+                self.note_reason_and_prepare(
+                    place.frame,
+                    place.part,
+                    call,
+                    place.args,
+                    amendment,
+                    out,
+                )
+            }
+            Decision::Reject { .. } => {
+                self.ledger.deny(&place.tool, &place.args);
+                let why = match &reason {
+                    Some(reason) => format!("A person said no: {reason}"),
+                    None => "A person said no to this action. Do not try it again.".to_owned(),
+                };
+                let output = Arc::new(json!({"rejected": true, "reason": reason}));
+                self.settle_waiting(&place, ToolErrorCode::Rejected, why, Some(output), out)
+            }
+            Decision::Expire => {
+                let why = "Nobody decided in time, so the action did not run.".to_owned();
+                self.settle_waiting(&place, ToolErrorCode::Expired, why, None, out)
+            }
+        }
+    }
+
+    fn note_reason_and_prepare(
+        &mut self,
+        frame: usize,
+        part: u32,
+        call: &CallId,
+        args: Json,
+        amendment: Option<Json>,
+        out: &mut Output,
+    ) -> Result<(), MachineError> {
+        let entry = self.frame_mut(frame)?.batch.iter_mut().find(|c| c.call == *call);
+        let Some(entry) = entry else { return Err(not_waiting(call, "it is unknown")) };
+        let tool = entry.tool.clone();
+        let stage = PrepareStage::Approved { amendment };
+        let check = PrepareCall { call: call.clone(), tool, args, stage };
+        let about = About::Call { part, call: call.clone(), writes: 0 };
+        self.ask(frame, EffectKind::Prepare(check), about, out);
+        Ok(())
+    }
+
+    /// What the person who approved the call said, kept until it runs.
+    pub(super) fn decided_reason(&self, frame: usize, call: &CallId) -> Option<String> {
+        let entry = self.frames.get(frame)?.batch.iter().find(|c| c.call == *call)?;
+        match &entry.state {
+            CallState::Waiting { decided, .. } => decided.clone(),
+            _ => None,
+        }
+    }
+
+    fn settle_waiting(
+        &mut self,
+        place: &WaitingCall,
+        code: ToolErrorCode,
+        why: String,
+        output: Option<Json>,
+        out: &mut Output,
+    ) -> Result<(), MachineError> {
+        let error = ToolError::new(code, why);
+        self.emit_failed(place.frame, place.part, &place.call, error, output, out)?;
+        self.set_state(place.frame, &place.call, CallState::Settled { success: false })?;
+        self.advance_batch(place.frame, out)
+    }
+
+    pub(super) fn client_result(
+        &mut self,
+        call: &CallId,
+        result: Result<Json, ToolError>,
+        out: &mut Output,
+    ) -> Result<(), MachineError> {
+        let place = self.waiting(call)?;
+        let Ask::Client { .. } = place.ask else {
+            return Err(not_waiting(call, "it waits for a person's decision"));
+        };
+        self.unpause(out)?;
+        let decided = Decided { by: None, at: self.now, amendment: None, reason: None };
+        self.emit_decided(place.frame, call, CardStatus::Approved, decided, out)?;
+        let success = result.is_ok();
+        match result {
+            Ok(output) => {
+                let result = Box::new(CallResult { output, ..CallResult::default() });
+                self.emit_completed(place.frame, place.part, call, result, out)?;
+            }
+            Err(error) => self.emit_failed(place.frame, place.part, call, error, None, out)?,
+        }
+        self.set_state(place.frame, call, CallState::Settled { success })?;
+        self.advance_batch(place.frame, out)
+    }
+
+    fn emit_decided(
+        &mut self,
+        frame: usize,
+        call: &CallId,
+        status: CardStatus,
+        decided: Decided,
+        out: &mut Output,
+    ) -> Result<(), MachineError> {
+        let path = self.path(frame)?;
+        let (card, call, decided) = (call.card(), call.clone(), Box::new(decided));
+        self.emit(&path, EventKind::ApprovalDecided { card, call, status, decided }, out)
+    }
+
+    fn waiting(&self, call: &CallId) -> Result<WaitingCall, MachineError> {
+        if let Phase::Ended { .. } | Phase::Finalizing { .. } = self.phase {
+            return Err(MachineError::Ended);
+        }
+        for (index, frame) in self.frames.iter().enumerate() {
+            let Some(entry) = frame.batch.iter().find(|c| c.call == *call) else { continue };
+            let preparing = self.pending.values().any(|p| {
+                matches!((&p.effect, &p.about), (EffectKind::Prepare(_), About::Call { call: c, .. }) if c == call)
+            });
+            return match &entry.state {
+                CallState::Waiting { args, ask, shown: true, .. } if !preparing => {
+                    Ok(WaitingCall {
+                        frame: index,
+                        part: entry.part,
+                        call: call.clone(),
+                        tool: entry.tool.clone(),
+                        args: args.clone(),
+                        ask: ask.clone(),
+                    })
+                }
+                CallState::Waiting { shown: true, .. } => {
+                    Err(not_waiting(call, "it was decided already"))
+                }
+                CallState::Settled { .. } => Err(not_waiting(call, "it has its result already")),
+                _ => Err(not_waiting(call, "nobody was asked about it yet")),
+            };
+        }
+        Err(not_waiting(call, "it has its result already, or is of another turn"))
+    }
+
+    pub(super) fn steer(&mut self, message: UserMessage) -> Result<(), MachineError> {
+        if !self.accepts_steering() {
+            return Err(MachineError::Ended);
+        }
+        self.steering.push(message);
+        Ok(())
+    }
+
+    pub(super) fn cancel(
+        &mut self,
+        superseded: Superseded,
+        out: &mut Output,
+    ) -> Result<(), MachineError> {
+        let (reason, code, card, why) = match superseded {
+            Superseded::No => {
+                let why = "The turn was stopped before this ran.";
+                (AbortReason::Stopped, ToolErrorCode::Cancelled, CardStatus::Cancelled, why)
+            }
+            Superseded::ByMessage => {
+                let why = "The user wrote a new message instead of deciding, so this did not run.";
+                (AbortReason::Superseded, ToolErrorCode::Superseded, CardStatus::Superseded, why)
+            }
+        };
+        match self.phase {
+            Phase::Ended { .. } | Phase::Finalizing { .. } => return Err(MachineError::Ended),
+            Phase::Stopping { .. } => return Ok(()),
+            Phase::New | Phase::Running | Phase::Paused => {}
+        }
+        self.unpause(out)?;
+        self.phase = Phase::Stopping { outcome: Outcome::Aborted { reason } };
+        // Checks have no effect and their answers are not awaited; what runs is brought to an end by the driver.
+        self.pending.retain(|_, p| !matches!(p.effect, EffectKind::Prepare(_)));
+        for frame in 0..self.frames.len() {
+            let open: Vec<_> = self
+                .frame(frame)?
+                .batch
+                .iter()
+                .filter(|c| {
+                    !matches!(
+                        c.state,
+                        CallState::Settled { .. } | CallState::Running | CallState::Nested
+                    )
+                })
+                .cloned()
+                .collect();
+            for entry in open {
+                if let CallState::Waiting { shown: true, .. } = entry.state {
+                    self.cancel_card(frame, &entry.call, card, out)?;
+                }
+                let error = ToolError::new(code, why);
+                self.emit_failed(frame, entry.part, &entry.call, error, None, out)?;
+                self.set_state(frame, &entry.call, CallState::Settled { success: false })?;
+            }
+        }
+        self.check_stopped(out)
+    }
+
+    fn cancel_card(
+        &mut self,
+        frame: usize,
+        call: &CallId,
+        status: CardStatus,
+        out: &mut Output,
+    ) -> Result<(), MachineError> {
+        let id = call.card();
+        let pending = self.messages.pending_cards().any(|c| c.id == id);
+        if !pending {
+            return Ok(());
+        }
+        let decided = Decided { by: None, at: self.now, amendment: None, reason: None };
+        self.emit_decided(frame, call, status, decided, out)
+    }
+
+    /// Ends a stopped turn once nothing is under way any more.
+    pub(super) fn check_stopped(&mut self, out: &mut Output) -> Result<(), MachineError> {
+        let Phase::Stopping { outcome } = &self.phase else { return Ok(()) };
+        let outcome = outcome.clone();
+        if !self.pending.is_empty() {
+            return Ok(());
+        }
+        // Innermost first, so that a nested message is final before the call that holds it.
+        for frame in (0..self.frames.len()).rev() {
+            self.abandon_frame(frame, out)?;
+        }
+        self.finalize(outcome, out)
+    }
+
+    /// `last` is when the process that ended was last heard of.
+    pub(super) fn recover(
+        &mut self,
+        last: Timestamp,
+        out: &mut Output,
+    ) -> Result<(), MachineError> {
+        self.epoch += 1;
+        match self.phase {
+            Phase::New | Phase::Paused | Phase::Ended { .. } => return Ok(()),
+            Phase::Running | Phase::Stopping { .. } | Phase::Finalizing { .. } => {}
+        }
+        // The time nobody worked on the turn is not the turn's.
+        self.meters.active_ms += last.since(self.meters.active_since);
+        self.meters.active_since = self.now;
+        self.emit_resumed(out)?;
+        let stopping = matches!(self.phase, Phase::Stopping { .. });
+        let steps: Vec<_> = self.pending.keys().copied().collect();
+        for step in steps {
+            let Some(mut pending) = self.pending.remove(&step) else { continue };
+            let frame = pending.frame;
+            match &mut pending.effect {
+                EffectKind::CallModel(_) if stopping => continue,
+                EffectKind::CallModel(_) => {
+                    let base = self.parts_len(frame)?;
+                    pending.about = About::Model(Streaming { base, ..Streaming::default() });
+                }
+                EffectKind::Execute(run) => {
+                    let traits = self.agent(frame)?.tool(&run.tool);
+                    let effect = traits.map_or(SideEffect::AtMostOnce, |t| t.effect);
+                    let repeatable = effect != SideEffect::AtMostOnce && !stopping;
+                    if run.mode == ExecuteMode::Real && !repeatable {
+                        run.mode = ExecuteMode::Recover;
+                    }
+                }
+                EffectKind::Prepare(_) | EffectKind::Finalize { .. } => {}
+            }
+            let f = self.frame(frame)?;
+            out.effects.push(Effect {
+                step,
+                agent: f.agent.clone(),
+                path: f.path.clone(),
+                kind: pending.effect.clone(),
+            });
+            self.pending.insert(step, pending);
+        }
+        self.check_stopped(out)
+    }
+
+    /// The driver cannot go on: everything open is settled and the turn ends with the error.
+    pub(super) fn fault(&mut self, error: TurnError, out: &mut Output) -> Result<(), MachineError> {
+        match self.phase {
+            Phase::Ended { .. } => return Err(MachineError::Ended),
+            Phase::Finalizing { .. } => {
+                self.pending.clear();
+                return self.finish(Outcome::Error { error }, out);
+            }
+            Phase::New | Phase::Running | Phase::Paused | Phase::Stopping { .. } => {}
+        }
+        self.unpause(out)?;
+        self.pending.clear();
+        for frame in (0..self.frames.len()).rev() {
+            self.abandon_frame(frame, out)?;
+        }
+        self.finalize(Outcome::Error { error }, out)
+    }
+
+    /// Settles whatever a frame still has open.
+    fn abandon_frame(&mut self, frame: usize, out: &mut Output) -> Result<(), MachineError> {
+        let open: Vec<_> = self
+            .frame(frame)?
+            .batch
+            .iter()
+            .filter(|c| !matches!(c.state, CallState::Settled { .. }))
+            .cloned()
+            .collect();
+        for entry in open {
+            let error = match &entry.state {
+                CallState::Running => {
+                    let why = "The turn ended while this ran; whether it took effect is not known.";
+                    ToolError::new(ToolErrorCode::OutcomeUnknown, why)
+                }
+                _ => {
+                    ToolError::new(ToolErrorCode::Cancelled, "The turn ended before this was done.")
+                }
+            };
+            if let CallState::Waiting { shown: true, .. } = entry.state {
+                self.cancel_card(frame, &entry.call, CardStatus::Cancelled, out)?;
+            }
+            self.emit_failed(frame, entry.part, &entry.call, error, None, out)?;
+        }
+        self.frame_mut(frame)?.batch.clear();
+        if self.frame(frame)?.ended.is_none() {
+            self.frame_mut(frame)?.ended = Some(FrameEnd::Done);
+            self.close_child_message(frame, self.stopped_outcome(), out)?;
+        }
+        Ok(())
+    }
+
+    fn stopped_outcome(&self) -> Outcome {
+        match &self.phase {
+            Phase::Stopping { outcome } => outcome.clone(),
+            _ => Outcome::Aborted { reason: AbortReason::Stopped },
+        }
+    }
+
+    /// Messages that came too late to enter the turn; they open the next one.
+    pub fn take_unread_steering(&mut self) -> Vec<UserMessage> {
+        std::mem::take(&mut self.steering)
+    }
+}
+
+struct WaitingCall {
+    frame: usize,
+    part: u32,
+    call: CallId,
+    tool: crate::ids::ToolName,
+    args: Json,
+    ask: Ask,
+}
+
+fn not_waiting(call: &CallId, state: &'static str) -> MachineError {
+    MachineError::NotWaiting { call: call.to_string(), state }
+}
+
+fn make_card(
+    message: crate::ids::MessageId,
+    call: CallId,
+    tool: crate::ids::ToolName,
+    args: Json,
+    ask: Ask,
+) -> (Asks, ApprovalCard) {
+    let mut card = ApprovalCard {
+        call,
+        message,
+        asks: Asks::Decision,
+        title: tool.to_string(),
+        tool,
+        args,
+        digest: None,
+        reason: None,
+        editable: None,
+        status: CardStatus::Pending,
+        expires_at: None,
+        decided: None,
+    };
+    match ask {
+        Ask::Decision(question) => {
+            card.title = question.title;
+            card.digest = question.digest;
+            card.reason = question.reason;
+            card.editable = question.editable;
+            card.expires_at = question.expires_at;
+        }
+        Ask::Client { title, expires_at } => {
+            card.asks = Asks::ClientResult;
+            card.title = title;
+            card.expires_at = expires_at;
+        }
+    }
+    (card.asks, card)
+}

@@ -1,0 +1,500 @@
+//! The state of a turn.
+
+use super::effect::{Effect, EffectKind, ExecuteMode, StepId};
+use super::input::{Input, Recorded};
+use super::spec::{AgentSpec, TurnSpec};
+use super::valves::{Ledger, Streaks};
+use super::{Emitted, MachineError, Output};
+use crate::error::ModelError;
+use crate::event::{AgentPath, CallResult, EventKind};
+use crate::fold::TurnFold;
+use crate::ids::{AgentName, CallId, MessageId, ToolName};
+use crate::json::Json;
+use crate::message::{AssistantMessage, UserMessage};
+use crate::outcome::{ExhaustedReason, Outcome, TurnError};
+use crate::time::Timestamp;
+use crate::usage::{Purpose, Usage};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The number of the state's shape. An older state is brought up to it when it is loaded.
+pub const TURN_SCHEMA: u16 = 1;
+
+/// Where a turn stands.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "phase", rename_all = "snake_case")]
+pub enum Phase {
+    /// Not begun.
+    New,
+    /// Effects are under way.
+    Running,
+    /// It waits for people or the caller's front end.
+    Paused,
+    /// It was stopped; what runs is being brought to an end.
+    Stopping {
+        /// How it will end.
+        outcome: Outcome,
+    },
+    /// The end-of-turn hooks run.
+    Finalizing {
+        /// How it will end.
+        outcome: Outcome,
+    },
+    /// It has ended.
+    Ended {
+        /// How.
+        outcome: Outcome,
+    },
+}
+
+/// A turn in progress.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Turn {
+    pub(super) schema: u16,
+    pub(super) spec: TurnSpec,
+    pub(super) phase: Phase,
+    pub(super) messages: TurnFold,
+    pub(super) frames: Vec<Frame>,
+    pub(super) route: Vec<AgentName>,
+    pub(super) next_step: StepId,
+    pub(super) next_call: u32,
+    pub(super) next_capture: u32,
+    pub(super) recorded: u32,
+    pub(super) epoch: u32,
+    pub(super) pending: BTreeMap<StepId, Pending>,
+    pub(super) meters: Meters,
+    pub(super) ledger: Ledger,
+    pub(super) cache: ReadCache,
+    pub(super) steering: Vec<UserMessage>,
+    pub(super) now: Timestamp,
+}
+
+/// What the turn has used.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Meters {
+    /// Tokens of every model call.
+    pub usage: Usage,
+    /// New work in tokens.
+    pub new_work: u64,
+    /// Model calls.
+    pub model_calls: u32,
+    /// Tool calls.
+    pub tool_calls: u32,
+    /// Approvals asked for.
+    pub approvals: u32,
+    /// Money in millionths of a US dollar.
+    pub cost_micros: u64,
+    /// Active milliseconds before the last time the turn was taken up.
+    pub active_ms: u64,
+    /// When the turn was last taken up.
+    pub active_since: Timestamp,
+}
+
+/// Results of read-only calls, as long as nothing was written.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct ReadCache {
+    pub(super) results: BTreeMap<String, CallResult>,
+    /// Raised by every write, when it begins and when it ends: a read that overlapped one is not kept.
+    pub(super) writes: u32,
+}
+
+/// An effect under way.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Pending {
+    pub(super) frame: usize,
+    pub(super) effect: EffectKind,
+    pub(super) about: About,
+}
+
+/// What an effect under way is about.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) enum About {
+    Model(Streaming),
+    Call { part: u32, call: CallId, writes: u32 },
+    End,
+}
+
+/// A model answer as it streams in: the part of each block that has begun.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Streaming {
+    /// Parts of the message before this answer.
+    pub(super) base: u32,
+    /// By block.
+    pub(super) blocks: BTreeMap<u32, BlockPart>,
+}
+
+/// The part of a block.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct BlockPart {
+    pub(super) part: u32,
+    pub(super) bytes: u32,
+    pub(super) call: Option<CallId>,
+}
+
+/// One run of one agent's loop.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Frame {
+    pub(super) agent: AgentName,
+    pub(super) path: AgentPath,
+    pub(super) message: MessageId,
+    /// The frame and the call that run this one; absent for agents of the route.
+    pub(super) parent: Option<Parent>,
+    pub(super) task: Option<String>,
+    /// Parts of the message that were there before this agent began.
+    pub(super) first_part: u32,
+    /// The index of the next model call in the message.
+    pub(super) iteration: u32,
+    pub(super) calls_made: u32,
+    pub(super) counted: u32,
+    pub(super) tool_calls: u32,
+    pub(super) bad_answers: u32,
+    pub(super) nudges: u32,
+    pub(super) cut_answers: u32,
+    pub(super) streaks: Streaks,
+    pub(super) force_tool: Option<ToolName>,
+    pub(super) batch: Vec<BatchCall>,
+    pub(super) batch_text: String,
+    /// The iteration that the batch belongs to.
+    pub(super) batch_iteration: u32,
+    /// A limit that was hit while the batch ran.
+    pub(super) exhausted: Option<ExhaustedReason>,
+    pub(super) closing: bool,
+    pub(super) context: Vec<String>,
+    pub(super) ended: Option<FrameEnd>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Parent {
+    pub(super) frame: usize,
+    pub(super) call: CallId,
+}
+
+/// How an agent's loop ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) enum FrameEnd {
+    Done,
+    Exhausted(ExhaustedReason),
+    Failed(TurnError),
+}
+
+/// One call of the batch under way.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct BatchCall {
+    pub(super) call: CallId,
+    pub(super) part: u32,
+    pub(super) tool: ToolName,
+    pub(super) state: CallState,
+}
+
+/// Where a call of the batch stands.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) enum CallState {
+    Preparing,
+    Queued {
+        args: Json,
+        mode: ExecuteMode,
+        reason: Option<String>,
+    },
+    Running,
+    /// Waits for a person or the front end.
+    Waiting {
+        args: Json,
+        ask: Ask,
+        shown: bool,
+        decided: Option<String>,
+    },
+    /// A nested turn.
+    Nested,
+    Settled {
+        success: bool,
+    },
+}
+
+/// What a waiting call asks for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) enum Ask {
+    Decision(super::input::Question),
+    Client { title: String, expires_at: Option<Timestamp> },
+}
+
+impl Turn {
+    /// A turn that has not begun; [`Input::Begin`] starts it.
+    ///
+    /// # Errors
+    /// When the specification names agents or routes that it does not define.
+    pub fn new(spec: TurnSpec) -> Result<Self, MachineError> {
+        super::begin::check(&spec)?;
+        Ok(Self {
+            schema: TURN_SCHEMA,
+            next_capture: spec.first_capture,
+            spec,
+            phase: Phase::New,
+            messages: TurnFold::default(),
+            frames: Vec::new(),
+            route: Vec::new(),
+            next_step: 0,
+            next_call: 0,
+            recorded: 0,
+            epoch: 0,
+            pending: BTreeMap::new(),
+            meters: Meters::default(),
+            ledger: Ledger::default(),
+            cache: ReadCache::default(),
+            steering: Vec::new(),
+            now: Timestamp::default(),
+        })
+    }
+
+    /// Applies one input. What it changes is in the turn; what it asks for is appended to `out`.
+    ///
+    /// # Errors
+    /// When the input does not fit; the turn is then unchanged, except after [`MachineError::Fold`], which is a defect.
+    pub fn handle(
+        &mut self,
+        at: Timestamp,
+        input: Input,
+        out: &mut Output,
+    ) -> Result<(), MachineError> {
+        // A clock that goes backwards must not turn the order of things around.
+        let last = self.now;
+        self.now = last.max(at);
+        match input {
+            Input::Begin => self.begin(out)?,
+            Input::ModelDone { step, answer } => self.model_done(step, *answer, out)?,
+            Input::ModelFailed { step, error, partial } => {
+                self.model_failed(step, error, partial.map(|p| *p), out)?;
+            }
+            Input::Compacted { step, report } => self.compacted(step, *report, out)?,
+            Input::Prepared { step, verdict } => self.prepared(step, *verdict, out)?,
+            Input::Progress { step, data } => self.progress(step, data, out)?,
+            Input::Executed { step, result } => self.executed(step, *result, out)?,
+            Input::Decide { call, decision, by } => self.decide(&call, decision, by, out)?,
+            Input::ClientResult { call, result } => self.client_result(&call, result, out)?,
+            Input::Steer { message } => self.steer(*message)?,
+            Input::Cancel { superseded } => self.cancel(superseded, out)?,
+            Input::Recover => self.recover(last, out)?,
+            Input::Finalized { step, changes } => self.finalized(step, *changes, out)?,
+            Input::Fault { error } => self.fault(error, out)?,
+        }
+        self.recorded += 1;
+        Ok(())
+    }
+
+    /// Rebuilds a turn from its journal. Events and effects go to `out` as they did at the time, deltas included; effects whose
+    /// outcome is not in the journal are the ones to take up after [`Input::Recover`].
+    ///
+    /// # Errors
+    /// When the journal does not fit the specification.
+    pub fn replay<'a>(
+        spec: TurnSpec,
+        journal: impl IntoIterator<Item = &'a Recorded>,
+        out: &mut Output,
+    ) -> Result<Self, MachineError> {
+        let mut turn = Self::new(spec)?;
+        for entry in journal {
+            turn.replay_entry(entry, out)?;
+        }
+        Ok(turn)
+    }
+
+    /// Applies one entry of the journal, deltas included.
+    ///
+    /// # Errors
+    /// As [`Turn::handle`].
+    pub fn replay_entry(&mut self, entry: &Recorded, out: &mut Output) -> Result<(), MachineError> {
+        match &entry.input {
+            Input::ModelDone { step, answer } => self.replay_chunks(*step, answer, out)?,
+            Input::ModelFailed { step, partial: Some(answer), .. } => {
+                self.replay_chunks(*step, answer, out)?;
+            }
+            _ => {}
+        }
+        self.handle(entry.at, entry.input.clone(), out)
+    }
+
+    /// Where the turn stands.
+    pub fn phase(&self) -> &Phase {
+        &self.phase
+    }
+
+    /// The outcome, once the turn has ended or pauses.
+    pub fn outcome(&self) -> Option<Outcome> {
+        match &self.phase {
+            Phase::Ended { outcome } => Some(outcome.clone()),
+            Phase::Paused => Some(Outcome::Paused),
+            _ => None,
+        }
+    }
+
+    /// What is fixed for the turn.
+    pub fn spec(&self) -> &TurnSpec {
+        &self.spec
+    }
+
+    /// The messages so far.
+    pub fn messages(&self) -> &TurnFold {
+        &self.messages
+    }
+
+    /// The turn's assistant message, once it has begun.
+    pub fn message(&self) -> Option<&AssistantMessage> {
+        self.messages.assistant.as_ref()
+    }
+
+    /// What has been used.
+    pub fn meters(&self) -> &Meters {
+        &self.meters
+    }
+
+    /// How many inputs have been applied: the number of the next journal entry.
+    pub fn recorded(&self) -> u32 {
+        self.recorded
+    }
+
+    /// How often the turn has been taken up again after a crash.
+    pub fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
+    /// The number that the next captured action would get.
+    pub fn next_capture(&self) -> u32 {
+        self.next_capture
+    }
+
+    /// Whether a message sent now can still enter this turn.
+    pub fn accepts_steering(&self) -> bool {
+        matches!(self.phase, Phase::Running)
+    }
+
+    /// The effects under way, in order.
+    pub fn effects(&self) -> impl Iterator<Item = Effect> + '_ {
+        self.pending.iter().filter_map(|(step, pending)| {
+            let frame = self.frames.get(pending.frame)?;
+            Some(Effect {
+                step: *step,
+                agent: frame.agent.clone(),
+                path: frame.path.clone(),
+                kind: pending.effect.clone(),
+            })
+        })
+    }
+
+    pub(super) fn emit(
+        &mut self,
+        path: &AgentPath,
+        kind: EventKind,
+        out: &mut Output,
+    ) -> Result<(), MachineError> {
+        self.emit_at(self.now, path, kind, out)
+    }
+
+    pub(super) fn emit_at(
+        &mut self,
+        at: Timestamp,
+        path: &AgentPath,
+        kind: EventKind,
+        out: &mut Output,
+    ) -> Result<(), MachineError> {
+        self.messages.apply(at, &kind)?;
+        out.events.push(Emitted { at, path: path.clone(), kind });
+        Ok(())
+    }
+
+    pub(super) fn ask(
+        &mut self,
+        frame: usize,
+        effect: EffectKind,
+        about: About,
+        out: &mut Output,
+    ) -> StepId {
+        let step = self.next_step;
+        self.next_step += 1;
+        if let Some(f) = self.frames.get(frame) {
+            out.effects.push(Effect {
+                step,
+                agent: f.agent.clone(),
+                path: f.path.clone(),
+                kind: effect.clone(),
+            });
+        }
+        self.pending.insert(step, Pending { frame, effect, about });
+        step
+    }
+
+    /// The effect under way of that step; `None` when the turn no longer cares.
+    pub(super) fn take(&mut self, step: StepId) -> Result<Option<Pending>, MachineError> {
+        if matches!(self.phase, Phase::Ended { .. }) {
+            return Err(MachineError::Ended);
+        }
+        if step >= self.next_step {
+            return Err(MachineError::UnknownStep(step));
+        }
+        Ok(self.pending.remove(&step))
+    }
+
+    pub(super) fn frame(&self, index: usize) -> Result<&Frame, MachineError> {
+        self.frames.get(index).ok_or_else(|| MachineError::Spec(format!("no frame {index}")))
+    }
+
+    pub(super) fn frame_mut(&mut self, index: usize) -> Result<&mut Frame, MachineError> {
+        self.frames.get_mut(index).ok_or_else(|| MachineError::Spec(format!("no frame {index}")))
+    }
+
+    pub(super) fn agent(&self, frame: usize) -> Result<&AgentSpec, MachineError> {
+        let name = &self.frame(frame)?.agent;
+        let agent = self.spec.agents.get(name);
+        agent.ok_or_else(|| MachineError::Spec(format!("agent {name} is not defined")))
+    }
+
+    pub(super) fn parts_len(&mut self, frame: usize) -> Result<u32, MachineError> {
+        let id = self.frame(frame)?.message.clone();
+        Ok(self.messages.message(&id)?.parts.len() as u32)
+    }
+
+    pub(super) fn path(&self, frame: usize) -> Result<AgentPath, MachineError> {
+        Ok(self.frame(frame)?.path.clone())
+    }
+}
+
+impl Frame {
+    pub(super) fn new(agent: AgentName, path: AgentPath, message: MessageId) -> Self {
+        Self {
+            agent,
+            path,
+            message,
+            parent: None,
+            task: None,
+            first_part: 0,
+            iteration: 0,
+            calls_made: 0,
+            counted: 0,
+            tool_calls: 0,
+            bad_answers: 0,
+            nudges: 0,
+            cut_answers: 0,
+            streaks: Streaks::default(),
+            force_tool: None,
+            batch: Vec::new(),
+            batch_text: String::new(),
+            batch_iteration: 0,
+            exhausted: None,
+            closing: false,
+            context: Vec::new(),
+            ended: None,
+        }
+    }
+}
+
+/// What a model call is made for, after what.
+#[derive(Clone, Debug)]
+pub(super) struct Attempt {
+    pub(super) purpose: Purpose,
+    pub(super) number: u32,
+    pub(super) after: Option<ModelError>,
+}
+
+impl Attempt {
+    pub(super) fn first(purpose: Purpose) -> Self {
+        Self { purpose, number: 1, after: None }
+    }
+}
