@@ -1,1 +1,3 @@
 //! The engine: drives turns, runs tools, stops for people.
+
+pub mod tool;
