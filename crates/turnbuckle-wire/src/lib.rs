@@ -47,9 +47,17 @@
 //! and tool calls go on without their payload, and native blocks are dropped; when nothing of an answer is left, so is the
 //! answer.
 
+mod answer;
+mod errors;
+mod lenient;
+pub mod openai_chat;
+mod recording;
+mod render;
 mod sse;
 
-pub use sse::{Frame, SseSplitter};
+pub use openai_chat::{OpenAiChat, Profile};
+pub use recording::{Recorded, Recording, decode_recording};
+pub use sse::{Frame, MAX_EVENT_BYTES, SseSplitter};
 
 use bytes::Bytes;
 use std::fmt;

@@ -1,0 +1,396 @@
+//! The fold of a Chat Completions answer.
+//!
+//! An answer is complete once it has a finish reason: servers differ in whether and when `[DONE]` follows, and everything
+//! of the answer precedes the finish reason. `[DONE]` alone completes nothing, since gateways send it after an upstream
+//! broke off. Usage may come with the finish reason, after it, twice or never; the last word counts.
+
+use super::calls::{Calls, Shape};
+use super::chunk::{CallDelta, Choice, Chunk, Content, Delta, DetailDelta, RawUsage};
+use crate::Decoder;
+use crate::answer::{Answer, Origin, Sink, set_native};
+use crate::errors;
+use crate::lenient::{self, Count, Text};
+use crate::sse::{Frame, SseSplitter};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+use turnbuckle_core::error::{ModelError, ModelErrorKind};
+use turnbuckle_core::model::{Block, ModelResponse};
+use turnbuckle_core::usage::FinishReason;
+
+#[derive(Debug)]
+pub(super) struct ChatDecoder {
+    splitter: SseSplitter,
+    state: State,
+}
+
+#[derive(Debug)]
+struct State {
+    answer: Answer,
+    calls: Calls,
+    usage: RawUsage,
+    details: Vec<Map<String, Value>>,
+    /// The thinking block that `details` belong to.
+    details_block: Option<usize>,
+    refusals: Vec<usize>,
+    annotations: Vec<Value>,
+    saw_choice: bool,
+    done: bool,
+    torn: bool,
+    spare: Vec<u8>,
+}
+
+impl ChatDecoder {
+    pub fn new(origin: Origin) -> Self {
+        let state = State {
+            answer: Answer::new(origin),
+            calls: Calls::default(),
+            usage: RawUsage::default(),
+            details: Vec::new(),
+            details_block: None,
+            refusals: Vec::new(),
+            annotations: Vec::new(),
+            saw_choice: false,
+            done: false,
+            torn: false,
+            spare: Vec::new(),
+        };
+        Self { splitter: SseSplitter::default(), state }
+    }
+}
+
+impl Decoder for ChatDecoder {
+    fn feed(&mut self, bytes: &[u8], sink: &mut Sink<'_>) -> Result<(), ModelError> {
+        let state = &mut self.state;
+        self.splitter.feed(bytes, &mut |frame| state.frame(&frame, sink))
+    }
+
+    fn finish(&mut self, sink: &mut Sink<'_>) -> Result<ModelResponse, ModelError> {
+        let plain = self.splitter.is_plain();
+        let state = &mut self.state;
+        self.splitter.finish(&mut |frame| state.frame(&frame, sink))?;
+        state.calls.settle(&state.answer, sink);
+        if state.torn {
+            return Err(errors::cut("the answer ends inside an event"));
+        }
+        if state.answer.finish.is_none() {
+            return Err(match self.splitter.foreign() {
+                Some(page) => ModelError::new(
+                    ModelErrorKind::Protocol,
+                    format!("the answer is neither an event stream nor JSON; it begins: {page}"),
+                ),
+                None if plain && !state.saw_choice => {
+                    ModelError::new(ModelErrorKind::Protocol, "the answer has no choices")
+                }
+                None => errors::cut("the answer ended without a finish reason"),
+            });
+        }
+        let finish = state.finish_reason();
+        let mut blocks = std::mem::take(&mut state.answer.blocks);
+        state.decorate(&mut blocks);
+        Ok(state.answer.response(blocks, finish, state.usage.usage()))
+    }
+
+    fn partial(&self) -> ModelResponse {
+        let mut blocks = self.state.answer.blocks.clone();
+        self.state.decorate(&mut blocks);
+        self.state.answer.response(blocks, self.state.finish_reason(), self.state.usage.usage())
+    }
+
+    fn is_complete(&self) -> bool {
+        self.state.done
+    }
+}
+
+impl State {
+    fn frame(&mut self, frame: &Frame<'_>, sink: &mut Sink<'_>) -> Result<(), ModelError> {
+        let data = frame.data.trim_ascii();
+        if self.done || data.is_empty() {
+            return Ok(());
+        }
+        if data == b"[DONE]" {
+            self.done = true;
+            return Ok(());
+        }
+        if frame.event == b"error" {
+            return Err(errors::in_band(data));
+        }
+        let mut spare = std::mem::take(&mut self.spare);
+        spare.clear();
+        let result = match lenient::read::<Chunk<'_>>(data, &mut spare) {
+            Ok(chunk) => self.chunk(chunk, data, sink),
+            Err(_) if frame.unterminated => {
+                self.torn = true;
+                Ok(())
+            }
+            Err(error) => Err(errors::unreadable(data, &error)),
+        };
+        self.spare = spare;
+        result
+    }
+
+    fn chunk(
+        &mut self,
+        chunk: Chunk<'_>,
+        data: &[u8],
+        sink: &mut Sink<'_>,
+    ) -> Result<(), ModelError> {
+        if chunk.error.is_some() {
+            return Err(errors::in_band(data));
+        }
+        self.answer.head(chunk.id.filled(), chunk.model.filled());
+        if let Some(usage) = chunk.usage.0.or(chunk.x_groq.0.and_then(|g| g.usage.0)) {
+            self.usage.update(&usage);
+        }
+        if let Some(choice) = chunk.choices.choice {
+            return self.choice(choice, sink);
+        }
+        if chunk.choices.present {
+            return Ok(());
+        }
+        errors::in_unknown_frame(data).map_or(Ok(()), Err)
+    }
+
+    fn choice(&mut self, choice: Choice<'_>, sink: &mut Sink<'_>) -> Result<(), ModelError> {
+        self.saw_choice = true;
+        if let Some(error) = choice.error {
+            return Err(errors::in_band(error.get().as_bytes()));
+        }
+        if let Some(usage) = choice.usage.0 {
+            self.usage.update(&usage);
+        }
+        if choice.index.0.unwrap_or(0) != 0 {
+            return Ok(());
+        }
+        match (choice.delta, choice.message) {
+            (Some(delta), _) => self.delta(delta, Shape::Piece, sink),
+            // Some servers repeat the whole message beside or after the deltas.
+            (None, Some(message)) if self.answer.blocks.is_empty() => {
+                let mut spare = Vec::new();
+                let data = message.get().as_bytes();
+                let message = lenient::read::<Delta<'_>>(data, &mut spare)
+                    .map_err(|e| errors::unreadable(data, &e))?;
+                self.delta(message, Shape::Whole, sink);
+            }
+            _ => {}
+        }
+        if let Some(reason) = choice.finish_reason.filled() {
+            self.answer.finish = Some(finish_reason(reason)?);
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn delta(&mut self, delta: Delta<'_>, shape: Shape, sink: &mut Sink<'_>) {
+        let plain = delta.reasoning_content.filled().or(delta.reasoning.filled());
+        if let Some(text) = plain {
+            self.thinking(text, sink);
+        }
+        if let Some(details) = delta.reasoning_details {
+            self.reasoning_details(details, plain.is_some(), sink);
+        }
+        match delta.content {
+            Content::Text(text) => self.text(&text, sink),
+            Content::None => {}
+            parts => self.parts(&parts, sink),
+        }
+        if let Some(text) = delta.refusal.filled() {
+            self.refusal(text, sink);
+        }
+        if let Some(calls) = delta.tool_calls {
+            self.calls.begin_frame();
+            for call in &calls {
+                self.calls.piece(call, shape, &mut self.answer, sink);
+            }
+        }
+        if let Some(function) = delta.function_call {
+            self.calls.begin_frame();
+            let call = CallDelta {
+                index: Count(None),
+                id: Text(None),
+                function: Some(function),
+                extra_content: None,
+            };
+            self.calls.piece(&call, shape, &mut self.answer, sink);
+        }
+        if let Some(Ok(Value::Array(items))) =
+            delta.annotations.map(|a| serde_json::from_str(a.get()))
+        {
+            self.annotations.extend(items);
+        }
+        if let Some(Ok(Value::Array(images))) = delta.images.map(|i| serde_json::from_str(i.get()))
+            && !images.is_empty()
+        {
+            self.calls.settle(&self.answer, sink);
+            let native = self.answer.origin.native(json!({ "images": images }));
+            self.answer.open(Block::Native { native });
+        }
+    }
+
+    #[inline]
+    fn text(&mut self, text: &str, sink: &mut Sink<'_>) {
+        if text.is_empty() {
+            return;
+        }
+        let last = self.answer.blocks.len().wrapping_sub(1);
+        let at = match self.answer.blocks.last() {
+            Some(Block::Text { .. }) if self.refusals.last() != Some(&last) => last,
+            _ => self.open_text(sink),
+        };
+        self.answer.append_text(at, text, sink);
+    }
+
+    fn open_text(&mut self, sink: &mut Sink<'_>) -> usize {
+        self.calls.settle(&self.answer, sink);
+        self.answer.open(Block::Text { text: String::new(), native: None })
+    }
+
+    fn refusal(&mut self, text: &str, sink: &mut Sink<'_>) {
+        let at = match self.refusals.last() {
+            Some(at) if *at + 1 == self.answer.blocks.len() => *at,
+            _ => {
+                let at = self.open_text(sink);
+                self.refusals.push(at);
+                at
+            }
+        };
+        self.answer.append_text(at, text, sink);
+    }
+
+    fn thinking(&mut self, text: &str, sink: &mut Sink<'_>) {
+        let at = self.thinking_block(sink);
+        self.answer.append_thinking(at, text, sink);
+    }
+
+    fn thinking_block(&mut self, sink: &mut Sink<'_>) -> usize {
+        if let Some(Block::Thinking { .. }) = self.answer.blocks.last() {
+            return self.answer.blocks.len() - 1;
+        }
+        self.calls.settle(&self.answer, sink);
+        self.answer.open(Block::Thinking { text: String::new(), native: None })
+    }
+
+    fn parts(&mut self, content: &Content<'_>, sink: &mut Sink<'_>) {
+        let Content::Parts(parts) = content else { return };
+        for part in parts {
+            match &part.thinking {
+                Content::None => {}
+                Content::Text(text) if text.is_empty() => {}
+                Content::Text(text) => self.thinking(text, sink),
+                Content::Parts(thoughts) => {
+                    for text in thoughts.iter().filter_map(|t| t.text.filled()) {
+                        self.thinking(text, sink);
+                    }
+                }
+            }
+            if let Some(text) = part.text.filled() {
+                self.text(text, sink);
+            }
+        }
+    }
+
+    fn reasoning_details(&mut self, raw: &RawValue, already_shown: bool, sink: &mut Sink<'_>) {
+        let Ok(pieces) = serde_json::from_str::<Vec<DetailDelta<'_>>>(raw.get()) else { return };
+        let mut whole: Option<Vec<Map<String, Value>>> = None;
+        for (i, piece) in pieces.iter().enumerate() {
+            let at = self.thinking_block(sink);
+            self.details_block.get_or_insert(at);
+            if !already_shown && let Some(text) = piece.text.filled().or(piece.summary.filled()) {
+                self.answer.append_thinking(at, text, sink);
+            }
+            if self.continues_detail(piece) {
+                continue;
+            }
+            let items =
+                whole.get_or_insert_with(|| serde_json::from_str(raw.get()).unwrap_or_default());
+            if let Some(item) = items.get_mut(i) {
+                self.details.push(std::mem::take(item));
+            }
+        }
+    }
+
+    /// Joins a piece of text or summary to the detail it continues. Encrypted details come whole.
+    fn continues_detail(&mut self, piece: &DetailDelta<'_>) -> bool {
+        let kind = piece.kind.or_empty();
+        if !matches!(kind, "reasoning.text" | "reasoning.summary") {
+            return false;
+        }
+        let Some(open) = self.details.last_mut() else { return false };
+        let same_index =
+            piece.index.0.is_none() || open.get("index").and_then(Value::as_u64) == piece.index.0;
+        if open.get("type").and_then(Value::as_str) != Some(kind) || !same_index {
+            return false;
+        }
+        for (name, text) in [("text", &piece.text), ("summary", &piece.summary)] {
+            let Some(text) = text.filled() else { continue };
+            match open.get_mut(name) {
+                Some(Value::String(known)) => known.push_str(text),
+                _ => {
+                    open.insert(name.to_owned(), text.into());
+                }
+            }
+        }
+        if let Some(signature) = piece.signature.filled() {
+            open.insert("signature".to_owned(), signature.into());
+        }
+        true
+    }
+
+    fn finish_reason(&self) -> FinishReason {
+        match self.answer.finish_reason() {
+            FinishReason::Stop if !self.refusals.is_empty() => FinishReason::Refusal,
+            reason => reason,
+        }
+    }
+
+    /// Gives the blocks their payloads, which may have come at any time.
+    fn decorate(&self, blocks: &mut [Block]) {
+        let origin = &self.answer.origin;
+        for (at, block) in blocks.iter_mut().enumerate() {
+            if let Block::Thinking { native, .. } = block {
+                let data = if self.details_block == Some(at) {
+                    json!({ "reasoning_details": self.details })
+                } else {
+                    json!({})
+                };
+                *native = Some(origin.native(data));
+            }
+        }
+        for (at, extra) in self.calls.extras() {
+            set_native(blocks, at, origin.native(json!({ "extra_content": extra })));
+        }
+        for at in &self.refusals {
+            set_native(blocks, *at, origin.native(json!({ "refusal": true })));
+        }
+        if !self.annotations.is_empty() {
+            let cited = blocks.iter().enumerate().position(|(at, b)| {
+                matches!(b, Block::Text { .. }) && !self.refusals.contains(&at)
+            });
+            if let Some(at) = cited {
+                set_native(blocks, at, origin.native(json!({ "annotations": self.annotations })));
+            }
+        }
+    }
+}
+
+fn finish_reason(word: &str) -> Result<FinishReason, ModelError> {
+    Ok(match word.to_ascii_lowercase().as_str() {
+        "stop" | "eos" | "end_turn" | "stop_sequence" => FinishReason::Stop,
+        "tool_calls" | "function_call" | "tool_use" => FinishReason::ToolCalls,
+        "length" | "max_tokens" | "model_length" => FinishReason::Length,
+        "content_filter" | "sensitive" => FinishReason::ContentFilter,
+        "refusal" => FinishReason::Refusal,
+        "error" | "network_error" => {
+            return Err(ModelError::new(
+                ModelErrorKind::Server,
+                format!("the provider broke the answer off with finish reason `{word}`"),
+            ));
+        }
+        "insufficient_system_resource" => {
+            return Err(ModelError::new(
+                ModelErrorKind::Overloaded,
+                "the provider broke the answer off for lack of resources",
+            ));
+        }
+        _ => FinishReason::Other(word.to_owned()),
+    })
+}
