@@ -235,6 +235,17 @@ impl TurnFold {
         find_message(root, id).ok_or_else(|| lost("message", id))
     }
 
+    /// A message of the turn for reading, nested ones included.
+    pub fn get(&self, id: &MessageId) -> Option<&AssistantMessage> {
+        fn find<'a>(message: &'a AssistantMessage, id: &MessageId) -> Option<&'a AssistantMessage> {
+            if message.id == *id {
+                return Some(message);
+            }
+            message.calls().filter_map(|call| call.child.as_deref()).find_map(|child| find(child, id))
+        }
+        find(self.assistant.as_ref()?, id)
+    }
+
     fn root(&mut self) -> Result<&mut AssistantMessage, FoldError> {
         self.assistant
             .as_mut()
