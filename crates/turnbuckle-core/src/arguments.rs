@@ -193,7 +193,11 @@ mod tests {
                     prop_assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), Value::Object(map));
                 }
                 Ok(map) => prop_assert!(map.is_empty()),
-                Err(error) => prop_assert!(error.message.contains(if error.code == ToolErrorCode::TruncatedArguments { "cut" } else { "You wrote" })),
+                Err(error) => {
+                    let cut = error.code == ToolErrorCode::TruncatedArguments;
+                    let says = error.message.contains(if cut { "cut the arguments" } else { "You wrote" });
+                    prop_assert!(says, "{}", error);
+                }
             }
         }
 

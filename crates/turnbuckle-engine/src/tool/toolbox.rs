@@ -22,6 +22,9 @@ pub struct RegisteredTool {
     tool: Arc<dyn Tool>,
     input: Validator,
     amendment: Option<Validator>,
+    known: Option<Vec<String>>,
+    required: Vec<String>,
+    null_allowed: Vec<String>,
 }
 
 /// A tool that cannot be registered. These are mistakes of its author or of the workspace, found at the start.
@@ -100,7 +103,13 @@ impl RegisteredTool {
         for binding in &contract.bindings {
             check_argument(name, &contract.input_schema, &binding.argument, "binding")?;
         }
-        Ok(Arc::new(Self { input, amendment, tool }))
+        let schema = &contract.input_schema;
+        let known = known_names(schema).map(|names| names.into_iter().map(str::to_owned).collect());
+        let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
+        let required: Vec<String> = required.filter_map(Value::as_str).map(str::to_owned).collect();
+        let null_allowed =
+            required.iter().filter(|name| names_null(schema, name)).cloned().collect();
+        Ok(Arc::new(Self { input, amendment, known, required, null_allowed, tool }))
     }
 
     /// The tool.
@@ -112,6 +121,21 @@ impl RegisteredTool {
         &self.input
     }
 
+    /// The names the arguments may have; `None` when any will do.
+    pub(crate) fn known(&self) -> Option<&[String]> {
+        self.known.as_deref()
+    }
+
+    /// The names the arguments must have.
+    pub(crate) fn required(&self) -> &[String] {
+        &self.required
+    }
+
+    /// Whether null is a value of a required argument, because its schema says so in as many words.
+    pub(crate) fn takes_null(&self, name: &str) -> bool {
+        self.null_allowed.iter().any(|n| n == name)
+    }
+
     pub(crate) fn amendment(&self) -> Option<&Validator> {
         self.amendment.as_ref()
     }
@@ -121,6 +145,13 @@ impl fmt::Debug for RegisteredTool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("RegisteredTool").field(self.tool.contract().name()).finish()
     }
+}
+
+/// Whether an argument's schema lists null among its types.
+fn names_null(schema: &Value, argument: &str) -> bool {
+    let property = schema.get("properties").and_then(|p| p.get(argument));
+    let types = property.and_then(|p| p.get("type")).and_then(Value::as_array);
+    types.is_some_and(|types| types.iter().any(|t| t == "null"))
 }
 
 fn object_schema(

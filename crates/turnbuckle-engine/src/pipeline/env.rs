@@ -1,0 +1,134 @@
+//! What the calls of one agent in one turn are checked and executed with.
+
+use super::hooks::{Hooks, NoHooks};
+use super::policy::{Allowances, Policy};
+use crate::tool::{ToolContext, ToolScope, Toolbox};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use turnbuckle_core::ids::{CallId, ToolName};
+
+/// Everything the two entry points need. Cheap to clone.
+#[derive(Clone)]
+pub struct PipelineEnv {
+    /// The agent's tools.
+    pub toolbox: Arc<Toolbox>,
+    /// What the agent's calls have in common.
+    pub scope: Arc<ToolScope>,
+    /// The workspace's rules.
+    pub policy: Arc<Policy>,
+    /// What people said to be always allowed.
+    pub allowances: Arc<Allowances>,
+    /// The domain's hooks.
+    pub hooks: Arc<dyn Hooks>,
+    /// Where data of this turn came from.
+    pub taints: Arc<Taints>,
+    /// Bounds.
+    pub limits: PipelineLimits,
+    warnings: Arc<Warnings>,
+}
+
+impl PipelineEnv {
+    /// Tools in a scope, with no rules, no hooks and the default bounds.
+    pub fn new(toolbox: Arc<Toolbox>, scope: Arc<ToolScope>) -> Self {
+        Self {
+            toolbox,
+            scope,
+            policy: Arc::default(),
+            allowances: Arc::default(),
+            hooks: Arc::new(NoHooks),
+            taints: Arc::default(),
+            limits: PipelineLimits::default(),
+            warnings: Arc::default(),
+        }
+    }
+
+    pub(super) fn context(
+        &self,
+        call: &CallId,
+        tool: &ToolName,
+        reason: Option<String>,
+    ) -> ToolContext {
+        ToolContext::new(self.scope.clone(), call.clone(), tool.clone(), reason)
+    }
+
+    /// Keeps the warnings of a call until it is executed. They are advice: a restart in between loses them.
+    pub(super) fn keep_warnings(&self, call: &CallId, warnings: Vec<String>) {
+        if !warnings.is_empty() {
+            lock(&self.warnings.0).insert(call.clone(), warnings);
+        }
+    }
+
+    pub(super) fn take_warnings(&self, call: &CallId) -> Vec<String> {
+        lock(&self.warnings.0).remove(call).unwrap_or_default()
+    }
+}
+
+/// Bounds of a call, where the tool's contract names none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PipelineLimits {
+    /// How long a tool may run.
+    pub timeout: Duration,
+    /// How long a tool may go on after the turn was stopped.
+    pub grace: Duration,
+    /// Bytes of an output that are kept in place.
+    pub output_cap: usize,
+    /// Bytes of arguments.
+    pub max_args: usize,
+    /// Levels of nesting of arguments.
+    pub max_depth: usize,
+    /// How long a question to a person, or to the caller's front end, stays open; `None` means for ever.
+    pub expires_after: Option<Duration>,
+}
+
+impl Default for PipelineLimits {
+    fn default() -> Self {
+        Self {
+            timeout: Duration::from_secs(120),
+            grace: Duration::from_secs(5),
+            output_cap: 64 * 1024,
+            max_args: 1024 * 1024,
+            max_depth: 64,
+            expires_after: None,
+        }
+    }
+}
+
+/// Labels that the outputs of this turn's tools have put on it, such as `untrusted`. A turn is never cleaned of one.
+#[derive(Debug, Default)]
+pub struct Taints(Mutex<BTreeSet<Arc<str>>>);
+
+impl Taints {
+    /// The labels of calls that finished before the turn was taken up again.
+    pub fn of_finished<'a>(
+        toolbox: &Toolbox,
+        finished: impl IntoIterator<Item = &'a ToolName>,
+    ) -> Self {
+        let taints = Self::default();
+        for tool in finished {
+            if let Some(entry) = toolbox.get(tool.as_str()) {
+                taints.add(&entry.tool().contract().taints);
+            }
+        }
+        taints
+    }
+
+    /// Adds labels.
+    pub fn add(&self, labels: &[Arc<str>]) {
+        if !labels.is_empty() {
+            lock(&self.0).extend(labels.iter().cloned());
+        }
+    }
+
+    /// Whether the turn has a label.
+    pub fn has(&self, label: &str) -> bool {
+        lock(&self.0).contains(label)
+    }
+}
+
+#[derive(Default)]
+struct Warnings(Mutex<BTreeMap<CallId, Vec<String>>>);
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
