@@ -297,11 +297,10 @@ fn begins_anew(before: &[u8], next: &[u8]) -> bool {
         && (next.starts_with(b"{") || next.starts_with(b"[DONE]"))
 }
 
+/// Whether a line is a field we pass over, or the torn beginning of any field.
 fn is_other_field(line: &[u8]) -> bool {
-    line.starts_with(b":")
-        || line.starts_with(b"id")
-        || line.starts_with(b"retry")
-        || line == b"data"
+    let torn = [&b"data:"[..], b"event:"].iter().any(|field| field.starts_with(line));
+    torn || line.starts_with(b":") || line.starts_with(b"id") || line.starts_with(b"retry")
 }
 
 #[cfg(test)]

@@ -82,7 +82,7 @@ impl Calls {
             Shape::Whole => None,
             Shape::Piece => self
                 .find(id, piece.index.0, name.is_some(), answer)
-                .filter(|at| !self.begins_anew(*at, id.is_some(), name, arguments, answer)),
+                .filter(|at| !self.begins_anew(*at, piece, name, arguments, answer)),
         };
         let at = match at {
             Some(at) => at,
@@ -177,7 +177,7 @@ impl Calls {
     fn begins_anew(
         &mut self,
         at: usize,
-        has_id: bool,
+        piece: &CallDelta<'_>,
         name: Option<&str>,
         arguments: Option<&str>,
         answer: &Answer,
@@ -188,6 +188,7 @@ impl Calls {
         else {
             return false;
         };
+        let has_id = piece.id.filled().is_some();
         let brings = arguments.is_some_and(|a| !a.trim_ascii().is_empty());
         if so_far.is_empty() {
             let spoken_of = call.frame == self.frame;
@@ -197,7 +198,8 @@ impl Calls {
         if has_id {
             return complete && brings;
         }
-        if complete { brings || known != name } else { known != name }
+        // The same name once more is a repetition where an index says so, and a second call where nothing does.
+        known != name || (complete && (brings || piece.index.0.is_none()))
     }
 }
 

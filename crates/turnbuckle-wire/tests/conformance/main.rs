@@ -1,0 +1,254 @@
+//! One table of what servers do, run against every wire.
+//!
+//! A scenario is told in neutral steps; each wire renders it into its own frames. A wire skips a scenario only by not
+//! declaring a capability the scenario needs, and the skips are listed in full below, so that none happens unnoticed.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod harness;
+mod openai_chat;
+mod scenarios;
+
+use harness::{Expect, Run, Wire, run, simplify};
+use proptest::prelude::*;
+use scenarios::{Cap, Scenario, table};
+use turnbuckle_core::error::ModelErrorKind;
+
+fn wires() -> Vec<Box<dyn Wire>> {
+    vec![Box::new(openai_chat::Chat)]
+}
+
+fn each(check: impl Fn(&dyn Wire, &Scenario)) {
+    for wire in wires() {
+        for scenario in table() {
+            if scenario.needs.iter().all(|cap| wire.caps().contains(cap)) {
+                check(&*wire, &scenario);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_scenario_gives_the_expected_answer() {
+    each(|wire, scenario| {
+        let run = run(wire, &[wire.stream(scenario).concat().as_bytes()]);
+        scenario.check(wire, &run);
+    });
+}
+
+#[test]
+fn skips_are_these_and_no_others() {
+    let mut skipped = Vec::new();
+    for wire in wires() {
+        for scenario in table() {
+            let lacking: Vec<Cap> =
+                scenario.needs.iter().copied().filter(|cap| !wire.caps().contains(cap)).collect();
+            if !lacking.is_empty() {
+                skipped.push(format!("{}: {} ({lacking:?})", wire.name(), scenario.name));
+            }
+        }
+    }
+    insta::assert_snapshot!(skipped.join("\n"));
+}
+
+#[test]
+fn one_byte_at_a_time_gives_the_same() {
+    each(|wire, scenario| {
+        let bytes = wire.stream(scenario).concat();
+        let pieces: Vec<&[u8]> = bytes.as_bytes().chunks(1).collect();
+        scenario.check(wire, &run(wire, &pieces));
+    });
+}
+
+#[test]
+fn other_line_ends_and_a_byte_order_mark_give_the_same() {
+    each(|wire, scenario| {
+        let bytes = wire.stream(scenario).concat();
+        for end in ["\r\n", "\r"] {
+            let other = format!("\u{feff}{}", bytes.replace('\n', end));
+            scenario.check(wire, &run(wire, &[other.as_bytes()]));
+        }
+    });
+}
+
+#[test]
+fn a_blocking_answer_folds_to_the_same() {
+    each(|wire, scenario| {
+        let Some(body) = wire.whole(scenario) else { return };
+        let Expect::Answer(expected) = scenario.expect() else { return };
+        let run = run(wire, &[body.as_bytes()]);
+        let answer =
+            run.result.unwrap_or_else(|e| panic!("{} {}: {e}", wire.name(), scenario.name));
+        let seen = simplify(&answer);
+        assert_eq!(seen.blocks, expected.blocks, "{} {}", wire.name(), scenario.name);
+        assert_eq!(seen.finish, expected.finish, "{} {}", wire.name(), scenario.name);
+    });
+}
+
+/// Streams that must be cut at every place are kept short, since the number of runs is the square of their length.
+fn cuttable(bytes: &str) -> bool {
+    bytes.len() < 8_000
+}
+
+#[test]
+fn a_stream_cut_anywhere_before_its_terminal_event_is_no_success() {
+    each(|wire, scenario| {
+        let frames = wire.stream(scenario);
+        let Expect::Answer(expected) = scenario.expect() else { return };
+        let terminal: usize = frames[..=wire.terminal(&frames)].iter().map(String::len).sum();
+        let bytes = frames.concat();
+        if !cuttable(&bytes) {
+            return;
+        }
+        for cut in 0..bytes.len() {
+            let Run { result, partial, streamed } = run(wire, &[&bytes.as_bytes()[..cut]]);
+            let what = format!("{} {} cut at {cut} of {}", wire.name(), scenario.name, bytes.len());
+            match result {
+                Err(e) => {
+                    assert!(matches!(e.kind, ModelErrorKind::StreamCut), "{what}: {e:?}");
+                    let got = simplify(&partial).blocks;
+                    assert_eq!(got.len(), streamed.len(), "{what}");
+                }
+                Ok(answer) => {
+                    // The last line end and the blank line carry nothing, so that they may be missing.
+                    assert!(cut + 2 >= terminal, "{what} passed for a whole answer");
+                    assert_eq!(simplify(&answer).blocks, expected.blocks, "{what}");
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn deltas_add_up_to_the_blocks() {
+    each(|wire, scenario| {
+        let run = run(wire, &[wire.stream(scenario).concat().as_bytes()]);
+        let blocks = match &run.result {
+            Ok(answer) => simplify(answer).blocks,
+            Err(_) => simplify(&run.partial).blocks,
+        };
+        let told: Vec<_> = blocks.iter().filter(|b| b.is_told()).cloned().collect();
+        let added: Vec<_> = run.streamed.iter().filter(|b| b.is_told()).cloned().collect();
+        assert_eq!(added, told, "{} {}", wire.name(), scenario.name);
+    });
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn chunking_never_changes_the_result(
+        pick in any::<prop::sample::Index>(),
+        cuts in proptest::collection::vec(any::<prop::sample::Index>(), 0..12),
+    ) {
+        for wire in wires() {
+            let table = table();
+            let scenario = pick.get(&table);
+            if !scenario.needs.iter().all(|cap| wire.caps().contains(cap)) {
+                continue;
+            }
+            let bytes = wire.stream(scenario).concat().into_bytes();
+            let mut at: Vec<usize> = cuts.iter().map(|c| c.index(bytes.len() + 1)).collect();
+            at.push(bytes.len());
+            at.sort_unstable();
+            let mut from = 0;
+            let pieces: Vec<&[u8]> = at.iter().map(|to| { let p = &bytes[from..*to]; from = *to; p }).collect();
+            let (split, whole) = (run(&*wire, &pieces), run(&*wire, &[&bytes]));
+            prop_assert_eq!(split.result, whole.result);
+            prop_assert_eq!(split.partial, whole.partial);
+            prop_assert_eq!(split.streamed, whole.streamed);
+        }
+    }
+
+    #[test]
+    fn damaged_streams_never_panic_and_always_end(
+        pick in any::<prop::sample::Index>(),
+        damage in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..20),
+    ) {
+        for wire in wires() {
+            let table = table();
+            let scenario = pick.get(&table);
+            if !scenario.needs.iter().all(|cap| wire.caps().contains(cap)) {
+                continue;
+            }
+            let mut bytes = wire.stream(scenario).concat().into_bytes();
+            for (at, byte) in &damage {
+                let at = at.index(bytes.len());
+                bytes[at] = *byte;
+            }
+            let _ = run(&*wire, &[&bytes]);
+        }
+    }
+
+    #[test]
+    fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+        for wire in wires() {
+            let _ = run(&*wire, &[&bytes]);
+        }
+    }
+
+    #[test]
+    fn arbitrary_json_never_panics(json in json_text()) {
+        for wire in wires() {
+            let _ = run(&*wire, &[format!("data: {json}\n\ndata: {json}\n\n").as_bytes()]);
+            let _ = run(&*wire, &[json.as_bytes()]);
+        }
+    }
+}
+
+/// Documents made of the words that decoders look for, in wrong places.
+fn json_text() -> impl Strategy<Value = String> {
+    let words = prop::sample::select(vec![
+        "choices",
+        "delta",
+        "content",
+        "tool_calls",
+        "function",
+        "name",
+        "arguments",
+        "index",
+        "id",
+        "usage",
+        "finish_reason",
+        "error",
+        "message",
+        "type",
+        "text",
+        "thinking",
+        "reasoning_details",
+        "signature",
+        "content_block",
+        "content_block_start",
+        "content_block_delta",
+        "input_json_delta",
+        "partial_json",
+        "message_delta",
+        "message_start",
+        "candidates",
+        "parts",
+        "functionCall",
+        "args",
+        "response",
+        "item",
+        "output",
+        "output_index",
+        "response.completed",
+        "response.output_item.added",
+    ]);
+    let leaf = prop_oneof![
+        Just(serde_json::Value::Null),
+        any::<bool>().prop_map(Into::into),
+        any::<i64>().prop_map(Into::into),
+        words.clone().prop_map(|w| serde_json::Value::String(w.to_owned())),
+    ];
+    leaf.prop_recursive(6, 40, 6, move |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..4).prop_map(serde_json::Value::Array),
+            proptest::collection::vec((words.clone(), inner), 0..6).prop_map(|members| {
+                serde_json::Value::Object(
+                    members.into_iter().map(|(k, v)| (k.to_owned(), v)).collect(),
+                )
+            }),
+        ]
+    })
+    .prop_map(|v| v.to_string())
+}
