@@ -14,10 +14,18 @@
 //! - **A commit is all or nothing**, and continues events and journal without a gap.
 //! - **Time is an argument.** No store reads a clock.
 
+mod check;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 pub mod error;
+mod inbox;
+mod memory;
 pub mod model;
+mod sqlite;
 pub mod store;
 
 pub use error::{Conflict, StoreError};
+pub use memory::MemoryStore;
 pub use model::*;
+pub use sqlite::{Durability, SqliteOptions, SqliteStore};
 pub use store::{Store, StoreFuture};

@@ -500,6 +500,15 @@ pub struct Page<T> {
     pub next: Option<Cursor>,
 }
 
+/// Makes a page of one item more than fit, if there are so many.
+pub(crate) fn page<T>(mut items: Vec<T>, limit: u32, place: impl Fn(&T) -> Cursor) -> Page<T> {
+    let limit = limit as usize;
+    let more = items.len() > limit;
+    items.truncate(limit);
+    let next = if more { items.last().map(place) } else { None };
+    Page { items, next }
+}
+
 /// A place in a list: the last item seen. Prints as text for a query string and reads back.
 ///
 /// Items that nobody changes are seen exactly once over all pages; one that moves to the top meanwhile is not seen twice.

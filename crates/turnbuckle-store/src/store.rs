@@ -192,7 +192,7 @@ pub trait Store: Send + Sync + 'static {
     fn inbox<'a>(&'a self, key: &'a SessionKey) -> StoreFuture<'a, Vec<InboxItem>>;
 
     /// Lists sessions that need an owner and have none at `now`: inputs wait, or a turn was running when its owner's lease
-    /// ran out or was handed over. Those waiting longest first.
+    /// ran out or was handed over. Those without any lease first.
     ///
     /// # Errors
     /// Only those of the backend.

@@ -1,0 +1,302 @@
+//! One session in memory.
+
+use crate::check::Standing;
+use crate::error::{Conflict, StoreError};
+use crate::model::{
+    Blob, Captured, CapturedStatus, Card, Commit, Committed, ForkAt, InboxItem, Loaded, Posted,
+    Session, TurnLog, TurnRecord, TurnStatus,
+};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use turnbuckle_core::event::Event;
+use turnbuckle_core::ids::{MessageId, TurnId};
+use turnbuckle_core::machine::Recorded;
+use turnbuckle_core::message::Message;
+
+pub(super) struct Held {
+    pub row: Session,
+    pub state: Option<String>,
+    pub messages: Vec<Message>,
+    /// Positions by id.
+    index: HashMap<MessageId, usize>,
+    pub turns: Vec<TurnLog>,
+    pub events: Vec<Event>,
+    pub captured: Vec<Captured>,
+    pub inbox: Vec<Posting>,
+    pub blobs: BTreeMap<String, Arc<Blob>>,
+    /// Turn, journal and events of the last commit that had any, to know a repetition.
+    last: Option<(Option<TurnId>, Vec<Recorded>, Vec<Event>)>,
+}
+
+pub(super) struct Posting {
+    pub item: InboxItem,
+    pub key: Option<String>,
+    pub waiting: bool,
+}
+
+/// What a fork takes along.
+pub(super) struct Copy {
+    messages: Vec<Message>,
+    turns: Vec<TurnRecord>,
+    blobs: BTreeMap<String, Arc<Blob>>,
+}
+
+impl Held {
+    pub(super) fn new(row: Session, state: Option<String>) -> Self {
+        Self {
+            row,
+            state,
+            messages: Vec::new(),
+            index: HashMap::new(),
+            turns: Vec::new(),
+            events: Vec::new(),
+            captured: Vec::new(),
+            inbox: Vec::new(),
+            blobs: BTreeMap::new(),
+            last: None,
+        }
+    }
+
+    pub(super) fn load(&self) -> Loaded {
+        Loaded {
+            session: self.row.clone(),
+            state: self.state.clone(),
+            messages: self.messages.clone(),
+            turn: self.open().cloned(),
+            inbox: self.waiting(),
+        }
+    }
+
+    pub(super) fn waiting(&self) -> Vec<InboxItem> {
+        self.inbox.iter().filter(|p| p.waiting).map(|p| p.item.clone()).collect()
+    }
+
+    fn open(&self) -> Option<&TurnLog> {
+        let open = self.row.turn.as_ref()?;
+        self.turns.iter().rev().find(|log| log.turn.id == *open)
+    }
+
+    pub(super) fn card(&self, id: &MessageId) -> Option<Card> {
+        match self.messages.get(*self.index.get(id)?)? {
+            Message::System(message) => Some(Card {
+                session: self.row.key.clone(),
+                message: message.clone(),
+                answered_by: self.answering(id).map(|p| p.item.n),
+            }),
+            Message::User(_) | Message::Assistant(_) => None,
+        }
+    }
+
+    fn answering(&self, card: &MessageId) -> Option<&Posting> {
+        self.inbox.iter().find(|p| p.item.input.card() == Some(card))
+    }
+
+    /// The answer posted to a card.
+    pub(super) fn answer(&self, card: &MessageId) -> Option<Posted> {
+        self.answering(card).map(|p| p.item.input.clone())
+    }
+
+    pub(super) fn captured(&self, turn: Option<&TurnId>) -> Vec<Captured> {
+        let order = |id: &TurnId| self.turns.iter().position(|log| log.turn.id == *id);
+        let mut found: Vec<_> = self
+            .captured
+            .iter()
+            .filter(|a| turn.is_none_or(|turn| a.turn == *turn))
+            .cloned()
+            .collect();
+        found.sort_by_cached_key(|a| (order(&a.turn), a.turn.clone(), a.index));
+        found
+    }
+
+    pub(super) fn standing(&self) -> Standing {
+        let next_n = self.open().map_or(0, |log| log.journal.len());
+        Standing {
+            fence: self.row.fence,
+            next_seq: self.row.next_seq,
+            next_n: u32::try_from(next_n).unwrap_or(u32::MAX),
+            turn: self.row.turn.clone(),
+        }
+    }
+
+    pub(super) fn committed(&self) -> Committed {
+        Committed {
+            version: self.row.version,
+            next_seq: self.row.next_seq,
+            pending: self.row.pending,
+        }
+    }
+
+    /// Whether the commit is the last one again.
+    pub(super) fn repeats(&self, commit: &Commit) -> bool {
+        let named =
+            commit.open_turn.as_ref().map(|t| &t.id).or(commit.turn.as_ref().map(|t| &t.id));
+        !(commit.journal.is_empty() && commit.events.is_empty())
+            && self.last.as_ref().is_some_and(|(turn, journal, events)| {
+                (named.is_none() || turn.as_ref() == named)
+                    && (journal, events) == (&commit.journal, &commit.events)
+            })
+    }
+
+    /// What only this session can tell of a commit.
+    pub(super) fn check(&self, commit: &Commit) -> Result<(), StoreError> {
+        if let Some(new) = &commit.open_turn
+            && let Some(known) = self.turns.iter().find(|log| log.turn.id == new.id)
+        {
+            let open = known.turn.id.clone();
+            return Err(Conflict::TurnOpen { refused: open.clone(), open }.into());
+        }
+        let waiting = |n: &u64| self.inbox.iter().any(|p| p.item.n == *n && p.waiting);
+        let mut unique = commit.consumed.clone();
+        unique.sort_unstable();
+        unique.dedup();
+        if unique.len() != commit.consumed.len() || !commit.consumed.iter().all(waiting) {
+            return Err(Conflict::NotWaiting(commit.consumed.clone()).into());
+        }
+        Ok(())
+    }
+
+    /// Writes a commit that was checked.
+    pub(super) fn apply(&mut self, commit: Commit) {
+        let touched = commit.open_turn.is_some() || commit.turn.is_some() || commit.title.is_some();
+        let row = &mut self.row;
+        row.version += 1;
+        row.next_seq += commit.events.len() as u64;
+        row.pending -= commit.consumed.len() as u64;
+        if touched {
+            row.updated = commit.now;
+        }
+        if let Some(status) = commit.session_status {
+            row.status = status;
+        }
+        if commit.title.is_some() {
+            row.title = commit.title;
+        }
+        if commit.model.is_some() {
+            row.model = commit.model;
+        }
+        if commit.state.is_some() {
+            self.state = commit.state;
+        }
+        for posting in &mut self.inbox {
+            if commit.consumed.contains(&posting.item.n) {
+                posting.waiting = false;
+            }
+        }
+        if let Some(new) = commit.open_turn {
+            self.row.turn = Some(new.id.clone());
+            let (status, started) = (TurnStatus::Running, commit.now);
+            let turn = TurnRecord {
+                id: new.id,
+                spec: new.spec,
+                status,
+                outcome: None,
+                started,
+                ended: None,
+            };
+            self.turns.push(TurnLog { turn, journal: Vec::new() });
+        }
+        if !(commit.journal.is_empty() && commit.events.is_empty()) {
+            self.last =
+                Some((self.row.turn.clone(), commit.journal.clone(), commit.events.clone()));
+        }
+        self.events.extend(commit.events);
+        if let Some(id) = self.row.turn.clone()
+            && let Some(log) = self.turns.iter_mut().rev().find(|log| log.turn.id == id)
+        {
+            log.journal.extend(commit.journal);
+            if let Some(change) = commit.turn {
+                log.turn.status = change.status;
+                log.turn.outcome = change.outcome;
+                if change.status == TurnStatus::Finished {
+                    log.turn.ended = Some(commit.now);
+                    self.row.turn = None;
+                }
+            }
+        }
+        let cards = commit.cards.into_iter().map(Message::System);
+        for message in commit.messages.into_iter().chain(cards) {
+            self.put(message);
+        }
+        for new in commit.captured {
+            let known =
+                self.captured.iter_mut().find(|a| a.turn == new.turn && a.index == new.index);
+            match known {
+                Some(known) => {
+                    known.action = new.action;
+                    known.revision += 1;
+                }
+                None => self.captured.push(Captured {
+                    turn: new.turn,
+                    index: new.index,
+                    revision: 1,
+                    action: new.action,
+                    status: CapturedStatus::Pending,
+                    result: None,
+                }),
+            }
+        }
+        for blob in commit.blobs {
+            self.blobs.insert(blob.id.clone(), Arc::new(blob));
+        }
+    }
+
+    fn put(&mut self, message: Message) {
+        let known = self.index.get(message.id()).copied();
+        match known.and_then(|at| self.messages.get_mut(at)) {
+            Some(known) => *known = message,
+            None => {
+                self.index.insert(message.id().clone(), self.messages.len());
+                self.messages.push(message);
+            }
+        }
+    }
+
+    /// What a fork at a place takes along.
+    pub(super) fn copy(&self, at: &ForkAt) -> Result<Copy, StoreError> {
+        let end = self.place(at)?;
+        let open = self.row.turn.as_ref();
+        let messages: Vec<Message> =
+            self.messages.iter().take(end).filter(|m| open != Some(m.turn())).cloned().collect();
+        let kept = |id: &TurnId| messages.iter().any(|m| m.turn() == id);
+        let turns =
+            self.turns.iter().map(|log| &log.turn).filter(|turn| kept(&turn.id)).cloned().collect();
+        Ok(Copy { messages, turns, blobs: self.blobs.clone() })
+    }
+
+    fn place(&self, at: &ForkAt) -> Result<usize, Conflict> {
+        match at {
+            ForkAt::End => Ok(self.messages.len()),
+            ForkAt::Position(position) => {
+                let (at, count) = (*position as usize, self.messages.len());
+                if at > count {
+                    return Err(Conflict::NoSuchPlace(format!("it has {count} messages")));
+                }
+                let turn = |at: usize| self.messages.get(at).map(Message::turn);
+                match (at.checked_sub(1).and_then(turn), turn(at)) {
+                    (Some(before), Some(after)) if before == after => Err(Conflict::NoSuchPlace(
+                        format!("position {position} is inside turn {after}"),
+                    )),
+                    _ => Ok(at),
+                }
+            }
+            ForkAt::Turn(id) => {
+                let log = self.turns.iter().find(|log| log.turn.id == *id);
+                let log =
+                    log.ok_or_else(|| Conflict::NoSuchPlace(format!("it has no turn {id}")))?;
+                if log.turn.status != TurnStatus::Finished {
+                    return Err(Conflict::NoSuchPlace(format!("turn {id} is not finished")));
+                }
+                Ok(self.messages.iter().rposition(|m| m.turn() == id).map_or(0, |at| at + 1))
+            }
+        }
+    }
+
+    pub(super) fn fill(&mut self, copy: Copy) {
+        for message in copy.messages {
+            self.put(message);
+        }
+        self.turns =
+            copy.turns.into_iter().map(|turn| TurnLog { turn, journal: Vec::new() }).collect();
+        self.blobs = copy.blobs;
+    }
+}
