@@ -48,13 +48,16 @@
 //! answer.
 
 mod answer;
+pub mod anthropic;
 mod errors;
 mod lenient;
 pub mod openai_chat;
 mod recording;
 mod render;
+mod schema;
 mod sse;
 
+pub use anthropic::{Anthropic, AnthropicOptions};
 pub use openai_chat::{OpenAiChat, Profile};
 pub use recording::{Recorded, Recording, decode_recording};
 pub use sse::{Frame, MAX_EVENT_BYTES, SseSplitter};

@@ -273,102 +273,6 @@ pub(crate) fn offered_name(name: &str) -> Result<&str, ModelError> {
     }
 }
 
-/// The schema without the keywords a server refuses.
-pub(crate) fn without_keywords<'s>(
-    schema: &'s Value,
-    refused: &[impl AsRef<str>],
-) -> Cow<'s, Value> {
-    if refused.is_empty() {
-        return Cow::Borrowed(schema);
-    }
-    let mut schema = schema.clone();
-    strip(&mut schema, &|k| refused.iter().any(|r| r.as_ref() == k));
-    Cow::Owned(schema)
-}
-
-fn strip(schema: &mut Value, refused: &dyn Fn(&str) -> bool) {
-    match schema {
-        Value::Object(map) => {
-            map.retain(|k, _| !refused(k));
-            for (name, inner) in map.iter_mut() {
-                match (name.as_str(), inner) {
-                    // Below these the keys are the user's names, not keywords.
-                    (
-                        "properties" | "$defs" | "definitions" | "patternProperties",
-                        Value::Object(named),
-                    ) => {
-                        named.values_mut().for_each(|s| strip(s, refused));
-                    }
-                    ("enum" | "const" | "default" | "examples" | "required", _) => {}
-                    (_, inner) => strip(inner, refused),
-                }
-            }
-        }
-        Value::Array(items) => items.iter_mut().for_each(|s| strip(s, refused)),
-        _ => {}
-    }
-}
-
-/// Whether a schema is within the subset that strict modes enforce: closed objects whose properties are all required.
-pub(crate) fn is_strict(schema: &Value) -> bool {
-    const OUTSIDE: &[&str] = &[
-        "allOf",
-        "oneOf",
-        "not",
-        "if",
-        "then",
-        "else",
-        "dependentRequired",
-        "dependentSchemas",
-        "patternProperties",
-        "unevaluatedProperties",
-        "propertyNames",
-        "default",
-    ];
-    fn holds(schema: &Value) -> bool {
-        match schema {
-            Value::Object(map) => {
-                if OUTSIDE.iter().any(|k| map.contains_key(*k)) {
-                    return false;
-                }
-                let is_object = match map.get("type") {
-                    Some(Value::String(t)) => t == "object",
-                    Some(Value::Array(ts)) => ts.iter().any(|t| t == "object"),
-                    _ => map.contains_key("properties"),
-                };
-                if is_object && !closed(map) {
-                    return false;
-                }
-                map.iter().all(|(name, inner)| match (name.as_str(), inner) {
-                    ("properties" | "$defs" | "definitions", Value::Object(named)) => {
-                        named.values().all(holds)
-                    }
-                    ("items" | "anyOf", inner) => holds(inner),
-                    _ => true,
-                })
-            }
-            Value::Array(items) => items.iter().all(holds),
-            Value::Bool(_) => false,
-            _ => true,
-        }
-    }
-    fn closed(map: &serde_json::Map<String, Value>) -> bool {
-        let required: HashSet<&str> = map
-            .get("required")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
-            .collect();
-        let all_required = match map.get("properties") {
-            Some(Value::Object(named)) => named.keys().all(|k| required.contains(k.as_str())),
-            _ => true,
-        };
-        all_required && map.get("additionalProperties") == Some(&Value::Bool(false))
-    }
-    schema.get("type") == Some(&Value::String("object".to_owned())) && holds(schema)
-}
-
 /// The instruction that stands in for native structured output.
 pub(crate) fn schema_instruction(schema: &Value) -> String {
     format!(
@@ -380,7 +284,6 @@ pub(crate) fn schema_instruction(schema: &Value) -> String {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use serde_json::json;
     use turnbuckle_core::transcript::ToolResult;
 
     fn calls(ids: &[&str]) -> Arc<Entry> {
@@ -441,30 +344,6 @@ mod tests {
         assert_eq!(arguments_object(" {\"a\": 1} "), "{\"a\": 1}");
         assert_eq!(arguments_object("{\"a\":"), r#"{"malformed_arguments":"{\"a\":"}"#);
         assert_eq!(arguments_object("[1]"), r#"{"malformed_arguments":"[1]"}"#);
-    }
-
-    #[test]
-    fn keywords_are_stripped_but_not_properties_of_that_name() {
-        let schema = json!({"$schema": "x", "type": "object", "properties": {
-            "default": {"type": "string", "default": "a"}}, "items": [{"default": 1}]});
-        let expected =
-            json!({"type": "object", "properties": {"default": {"type": "string"}}, "items": [{}]});
-        assert_eq!(*without_keywords(&schema, &["$schema", "default"]), expected);
-    }
-
-    #[test]
-    fn only_closed_schemas_with_all_required_are_strict() {
-        let closed = json!({"type": "object", "properties": {"a": {"type": "array", "items":
-            {"type": "object", "properties": {}, "required": [], "additionalProperties": false}}},
-            "required": ["a"], "additionalProperties": false});
-        assert!(is_strict(&closed));
-        let mut open = closed.clone();
-        open["properties"]["a"]["items"]["additionalProperties"] = json!(true);
-        assert!(!is_strict(&open));
-        let mut optional = closed.clone();
-        optional["required"] = json!([]);
-        assert!(!is_strict(&optional));
-        assert!(!is_strict(&json!({"type": "string"})));
     }
 
     proptest! {

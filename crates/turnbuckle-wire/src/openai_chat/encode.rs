@@ -7,9 +7,10 @@ use super::profile::{
 };
 use crate::EncodedRequest;
 use crate::render::{
-    EntryIds, IdForm, IdPlan, Json, Target, arguments_object, config, is_strict, offered_name,
-    schema_instruction, tool_name, without_keywords,
+    EntryIds, IdForm, IdPlan, Json, Target, arguments_object, config, offered_name,
+    schema_instruction, tool_name,
 };
+use crate::schema::{is_strict, without_keywords};
 use bytes::Bytes;
 use serde_json::{Value, json};
 use turnbuckle_core::error::ModelError;

@@ -16,6 +16,10 @@ pub trait Wire {
     fn stream(&self, scenario: &Scenario) -> Vec<String>;
     /// The blocking answer, for scenarios that have one.
     fn whole(&self, scenario: &Scenario) -> Option<String>;
+    /// The blocking answer made of the last assistant message of a request.
+    fn answer_of(&self, request: &serde_json::Value) -> serde_json::Value;
+    /// What the wire wants back of a block.
+    fn returned(&self, block: Block) -> Option<Block>;
     /// The index of the frame that completes a stream.
     fn terminal(&self, frames: &[String]) -> usize;
 }

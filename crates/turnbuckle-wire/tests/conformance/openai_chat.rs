@@ -3,6 +3,7 @@
 use crate::harness::Wire;
 use crate::scenarios::{Cap, IdStyle, IndexStyle, NameStyle, Scenario, Step, UsageStyle};
 use serde_json::{Map, Value, json};
+use turnbuckle_core::model::Block;
 use turnbuckle_core::usage::FinishReason;
 use turnbuckle_wire::{Codec, OpenAiChat, Profile};
 
@@ -213,6 +214,16 @@ impl Wire for Chat {
                 "choices": [{"index": 0, "message": message, "finish_reason": word(finish)}], "usage": usage(s)})
             .to_string(),
         )
+    }
+
+    fn answer_of(&self, request: &Value) -> Value {
+        let messages = request["messages"].as_array().unwrap();
+        let message = messages.iter().rfind(|m| m["role"] == "assistant").unwrap();
+        json!({"choices": [{"message": message, "finish_reason": "stop"}]})
+    }
+
+    fn returned(&self, block: Block) -> Option<Block> {
+        Some(block)
     }
 
     fn terminal(&self, frames: &[String]) -> usize {
