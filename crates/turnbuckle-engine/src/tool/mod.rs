@@ -41,6 +41,7 @@ pub use wrap::Wrapped;
 use serde_json::Value;
 use turnbuckle_core::error::ToolError;
 use turnbuckle_core::json::Json;
+pub use turnbuckle_core::tool::{Retention, SideEffect};
 
 /// A tool.
 ///
