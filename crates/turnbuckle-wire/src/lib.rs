@@ -52,6 +52,7 @@ pub mod anthropic;
 mod errors;
 mod lenient;
 pub mod openai_chat;
+pub mod openai_responses;
 mod recording;
 mod render;
 mod schema;
@@ -59,6 +60,7 @@ mod sse;
 
 pub use anthropic::{Anthropic, AnthropicOptions};
 pub use openai_chat::{OpenAiChat, Profile};
+pub use openai_responses::{OpenAiResponses, ResponsesOptions};
 pub use recording::{Recorded, Recording, decode_recording};
 pub use sse::{Frame, MAX_EVENT_BYTES, SseSplitter};
 

@@ -7,6 +7,7 @@
 mod anthropic;
 mod harness;
 mod openai_chat;
+mod openai_responses;
 mod scenarios;
 
 use harness::{B, Expect, Run, Wire, run, simplify};
@@ -18,7 +19,11 @@ use turnbuckle_core::transcript::{Item, ToolResult, Transcript};
 use turnbuckle_wire::decode_whole;
 
 fn wires() -> Vec<Box<dyn Wire>> {
-    vec![Box::new(openai_chat::Chat), Box::new(anthropic::Messages)]
+    vec![
+        Box::new(openai_chat::Chat),
+        Box::new(anthropic::Messages),
+        Box::new(openai_responses::Responses),
+    ]
 }
 
 fn each(check: impl Fn(&dyn Wire, &Scenario)) {
@@ -112,7 +117,7 @@ fn what_goes_back_is_what_came() {
         let run = run(wire, &[wire.stream(scenario).concat().as_bytes()]);
         let Ok(answer) = run.result else { return };
         let sent_back: Vec<Block> =
-            answer.blocks.iter().filter(|b| wire.replays(b)).cloned().collect();
+            answer.blocks.iter().cloned().filter_map(|b| wire.returned(b)).collect();
         let plain = sent_back.iter().all(|b| match b {
             Block::ToolCall { wire_id, name, arguments, .. } => {
                 !wire_id.is_empty()
