@@ -50,6 +50,7 @@
 mod answer;
 pub mod anthropic;
 mod errors;
+pub mod gemini;
 mod lenient;
 pub mod openai_chat;
 pub mod openai_responses;
@@ -59,6 +60,7 @@ mod schema;
 mod sse;
 
 pub use anthropic::{Anthropic, AnthropicOptions};
+pub use gemini::{Gemini, GeminiOptions};
 pub use openai_chat::{OpenAiChat, Profile};
 pub use openai_responses::{OpenAiResponses, ResponsesOptions};
 pub use recording::{Recorded, Recording, decode_recording};

@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod anthropic;
+mod gemini;
 mod harness;
 mod openai_chat;
 mod openai_responses;
@@ -23,6 +24,7 @@ fn wires() -> Vec<Box<dyn Wire>> {
         Box::new(openai_chat::Chat),
         Box::new(anthropic::Messages),
         Box::new(openai_responses::Responses),
+        Box::new(gemini::Google),
     ]
 }
 

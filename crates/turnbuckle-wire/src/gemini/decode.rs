@@ -1,0 +1,325 @@
+//! The fold of a `generateContent` answer, streamed as events, streamed as a JSON array, or whole.
+//!
+//! An answer is complete once its candidate has a finish reason. Texts without signatures that follow one another are one
+//! block; a part with a signature is a block of its own, since signatures go back on the very part they came with. A
+//! signature on a part without text is kept as thinking without text.
+
+use super::chunk::{Call, Candidate, Chunk, Part, RawUsage};
+use crate::Decoder;
+use crate::answer::{Answer, Origin, Sink, set_native};
+use crate::errors;
+use crate::lenient;
+use crate::sse::{Frame, SseSplitter};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use turnbuckle_core::error::{ModelError, ModelErrorKind};
+use turnbuckle_core::model::{Block, ModelResponse};
+use turnbuckle_core::usage::FinishReason;
+
+#[derive(Debug)]
+pub(super) struct GeminiDecoder {
+    splitter: SseSplitter,
+    state: State,
+}
+
+#[derive(Debug)]
+struct State {
+    answer: Answer,
+    usage: RawUsage,
+    /// Whether the last block may take more text.
+    open: bool,
+    grounding: Option<Value>,
+    citations: Vec<Value>,
+    saw_candidate: bool,
+    torn: bool,
+    spare: Vec<u8>,
+}
+
+impl GeminiDecoder {
+    pub fn new(origin: Origin) -> Self {
+        let state = State {
+            answer: Answer::new(origin),
+            usage: RawUsage::default(),
+            open: false,
+            grounding: None,
+            citations: Vec::new(),
+            saw_candidate: false,
+            torn: false,
+            spare: Vec::new(),
+        };
+        Self { splitter: SseSplitter::default(), state }
+    }
+}
+
+impl Decoder for GeminiDecoder {
+    fn feed(&mut self, bytes: &[u8], sink: &mut Sink<'_>) -> Result<(), ModelError> {
+        let state = &mut self.state;
+        self.splitter.feed(bytes, &mut |frame| state.frame(&frame, sink))
+    }
+
+    fn finish(&mut self, sink: &mut Sink<'_>) -> Result<ModelResponse, ModelError> {
+        let plain = self.splitter.is_plain();
+        let state = &mut self.state;
+        self.splitter.finish(&mut |frame| state.frame(&frame, sink))?;
+        if state.torn {
+            return Err(errors::cut("the answer ends inside an event"));
+        }
+        if state.answer.finish.is_none() {
+            return Err(match self.splitter.foreign() {
+                Some(page) => ModelError::new(
+                    ModelErrorKind::Protocol,
+                    format!("the answer is neither an event stream nor JSON; it begins: {page}"),
+                ),
+                None if plain && !state.saw_candidate => {
+                    ModelError::new(ModelErrorKind::Protocol, "the answer has no candidates")
+                }
+                None => errors::cut("the answer ended without a finish reason"),
+            });
+        }
+        let finish = state.answer.finish_reason();
+        let mut blocks = std::mem::take(&mut state.answer.blocks);
+        state.decorate(&mut blocks);
+        Ok(state.answer.response(blocks, finish, state.usage.usage()))
+    }
+
+    fn partial(&self) -> ModelResponse {
+        let mut blocks = self.state.answer.blocks.clone();
+        self.state.decorate(&mut blocks);
+        self.state.answer.response(
+            blocks,
+            self.state.answer.finish_reason(),
+            self.state.usage.usage(),
+        )
+    }
+
+    fn is_complete(&self) -> bool {
+        // Nothing marks the end of the stream itself: a chunk that only reports usage may still come.
+        false
+    }
+}
+
+impl State {
+    fn frame(&mut self, frame: &Frame<'_>, sink: &mut Sink<'_>) -> Result<(), ModelError> {
+        let data = frame.data.trim_ascii();
+        if data.is_empty() || data == b"[DONE]" {
+            return Ok(());
+        }
+        if data.starts_with(b"[") {
+            return match serde_json::from_slice::<Vec<&RawValue>>(data) {
+                Ok(chunks) => chunks
+                    .into_iter()
+                    .try_for_each(|c| self.document(c.get().as_bytes(), false, sink)),
+                Err(_) if frame.unterminated => {
+                    self.torn = true;
+                    Ok(())
+                }
+                Err(error) => Err(errors::unreadable(data, &error)),
+            };
+        }
+        self.document(data, frame.unterminated, sink)
+    }
+
+    fn document(
+        &mut self,
+        data: &[u8],
+        unterminated: bool,
+        sink: &mut Sink<'_>,
+    ) -> Result<(), ModelError> {
+        let mut spare = std::mem::take(&mut self.spare);
+        spare.clear();
+        let result = match lenient::read::<Chunk<'_>>(data, &mut spare) {
+            Ok(chunk) => self.chunk(chunk, data, sink),
+            Err(_) if unterminated => {
+                self.torn = true;
+                Ok(())
+            }
+            Err(error) => Err(errors::unreadable(data, &error)),
+        };
+        self.spare = spare;
+        result
+    }
+
+    fn chunk(
+        &mut self,
+        chunk: Chunk<'_>,
+        data: &[u8],
+        sink: &mut Sink<'_>,
+    ) -> Result<(), ModelError> {
+        if chunk.error.is_some() {
+            return Err(errors::in_band(data));
+        }
+        self.answer.head(chunk.response_id.filled(), chunk.model_version.filled());
+        if let Some(usage) = chunk.usage_metadata.0 {
+            self.usage.update(&usage);
+        }
+        if let Some(feedback) = chunk.prompt_feedback.0
+            && let Some(reason) = feedback.block_reason.filled()
+        {
+            let more = feedback.block_reason_message.or_empty();
+            let mut error = ModelError::new(
+                ModelErrorKind::ContentFilter,
+                format!("the prompt was blocked: {reason} {more}").trim_end(),
+            );
+            error.code = Some(reason.to_owned());
+            return Err(error);
+        }
+        match chunk.candidates {
+            Some(candidates) => {
+                if let Some(candidate) =
+                    candidates.into_iter().find(|c| c.index.0.unwrap_or(0) == 0)
+                {
+                    self.candidate(candidate, sink);
+                }
+                Ok(())
+            }
+            None => errors::in_unknown_frame(data).map_or(Ok(()), Err),
+        }
+    }
+
+    fn candidate(&mut self, candidate: Candidate<'_>, sink: &mut Sink<'_>) {
+        self.saw_candidate = true;
+        for raw in candidate.content.0.and_then(|c| c.parts).unwrap_or_default() {
+            let mut spare = Vec::new();
+            if let Ok(part) = lenient::read::<Part<'_>>(raw.get().as_bytes(), &mut spare) {
+                self.part(part, raw, sink);
+            }
+        }
+        if let Some(grounding) = candidate.grounding_metadata {
+            self.grounding = serde_json::from_str(grounding.get()).ok();
+        }
+        if let Some(citations) = candidate.citation_metadata {
+            self.citations.extend(serde_json::from_str::<Value>(citations.get()));
+        }
+        if let Some(word) = candidate.finish_reason.filled() {
+            self.answer.finish = match word {
+                "FINISH_REASON_UNSPECIFIED" => None,
+                "STOP" => Some(FinishReason::Stop),
+                "MAX_TOKENS" => Some(FinishReason::Length),
+                "SAFETY"
+                | "RECITATION"
+                | "BLOCKLIST"
+                | "PROHIBITED_CONTENT"
+                | "SPII"
+                | "LANGUAGE"
+                | "IMAGE_SAFETY"
+                | "IMAGE_PROHIBITED_CONTENT"
+                | "IMAGE_RECITATION" => Some(FinishReason::ContentFilter),
+                other => Some(FinishReason::Other(other.to_owned())),
+            };
+        }
+    }
+
+    #[inline]
+    fn part(&mut self, part: Part<'_>, raw: &RawValue, sink: &mut Sink<'_>) {
+        let signature = part.thought_signature.filled();
+        if let Some(call) = part.function_call.0 {
+            self.call(&call, signature, sink);
+            return;
+        }
+        let Some(text) = part.text.0.as_deref() else {
+            // A signature may come on a part with nothing else; everything else is a part of the provider's own.
+            if let Some(signature) = signature.filter(|_| is_bare(raw)) {
+                self.signature(signature);
+            } else if let Ok(data) = serde_json::from_str::<Value>(raw.get())
+                && data.as_object().is_some_and(|o| !o.is_empty())
+            {
+                let native = self.answer.origin.native(data);
+                self.answer.open(Block::Native { native });
+                self.open = false;
+            }
+            return;
+        };
+        let thought = part.thought.unwrap_or(false);
+        if text.is_empty() {
+            if let Some(signature) = signature {
+                self.signature(signature);
+            }
+            return;
+        }
+        if thought {
+            self.thinking(text, signature, sink)
+        } else {
+            self.text(text, signature, sink)
+        }
+    }
+
+    fn signature(&mut self, signature: &str) {
+        let native = self.answer.origin.native(json!({ "thoughtSignature": signature }));
+        self.answer.open(Block::Thinking { text: String::new(), native: Some(native) });
+        self.open = false;
+    }
+
+    #[inline]
+    fn text(&mut self, text: &str, signature: Option<&str>, sink: &mut Sink<'_>) {
+        let last = self.answer.blocks.len().wrapping_sub(1);
+        let at = match self.answer.blocks.last() {
+            Some(Block::Text { .. }) if self.open && signature.is_none() => last,
+            _ => self.answer.open(Block::Text { text: String::new(), native: None }),
+        };
+        self.answer.append_text(at, text, sink);
+        self.open = signature.is_none();
+        if let Some(signature) = signature {
+            let native = self.answer.origin.native(json!({ "thoughtSignature": signature }));
+            set_native(&mut self.answer.blocks, at, native);
+        }
+    }
+
+    fn thinking(&mut self, text: &str, signature: Option<&str>, sink: &mut Sink<'_>) {
+        let last = self.answer.blocks.len().wrapping_sub(1);
+        let at = match self.answer.blocks.last() {
+            Some(Block::Thinking { .. }) if self.open && signature.is_none() => last,
+            _ => {
+                let native = self.answer.origin.native(json!({ "thought": true }));
+                self.answer.open(Block::Thinking { text: String::new(), native: Some(native) })
+            }
+        };
+        self.answer.append_thinking(at, text, sink);
+        self.open = signature.is_none();
+        if let Some(signature) = signature {
+            let data = json!({ "thought": true, "thoughtSignature": signature });
+            let native = self.answer.origin.native(data);
+            set_native(&mut self.answer.blocks, at, native);
+        }
+    }
+
+    fn call(&mut self, call: &Call<'_>, signature: Option<&str>, sink: &mut Sink<'_>) {
+        let native = signature.map(|s| self.answer.origin.native(json!({ "thoughtSignature": s })));
+        let at = self.answer.open(Block::ToolCall {
+            wire_id: call.id.or_empty().to_owned(),
+            name: call.name.or_empty().to_owned(),
+            arguments: String::new(),
+            native,
+        });
+        self.open = false;
+        self.answer.announce(at, sink);
+        let args = call.args.map(RawValue::get).filter(|a| *a != "null").unwrap_or_default();
+        self.answer.append_arguments(at, args, sink);
+    }
+
+    /// What the candidate says of its sources belongs to its last text.
+    fn decorate(&self, blocks: &mut [Block]) {
+        if self.grounding.is_none() && self.citations.is_empty() {
+            return;
+        }
+        let Some(at) = blocks.iter().rposition(|b| matches!(b, Block::Text { .. })) else { return };
+        let mut data = match blocks.get(at) {
+            Some(Block::Text { native: Some(native), .. }) => (*native.data).clone(),
+            _ => json!({}),
+        };
+        if let Some(map) = data.as_object_mut() {
+            if let Some(grounding) = &self.grounding {
+                map.insert("groundingMetadata".to_owned(), grounding.clone());
+            }
+            if !self.citations.is_empty() {
+                map.insert("citationMetadata".to_owned(), json!(self.citations));
+            }
+        }
+        set_native(blocks, at, self.answer.origin.native(data));
+    }
+}
+
+/// Whether a part holds nothing but its signature.
+fn is_bare(raw: &RawValue) -> bool {
+    serde_json::from_str::<serde_json::Map<String, Value>>(raw.get())
+        .is_ok_and(|map| map.keys().all(|k| k == "thoughtSignature" || k == "thought"))
+}
