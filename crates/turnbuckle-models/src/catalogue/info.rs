@@ -157,6 +157,40 @@ pub enum CacheLife {
 }
 
 impl Prices {
+    /// Checks that every price is a finite number that is not negative.
+    ///
+    /// # Errors
+    /// Names the first price that is not.
+    pub fn check(&self) -> Result<(), String> {
+        let fields = |input, read, write_5m, write_1h, output| {
+            [
+                ("input", Some(input)),
+                ("cache_read", read),
+                ("cache_write_5m", write_5m),
+                ("cache_write_1h", write_1h),
+                ("output", Some(output)),
+            ]
+        };
+        let own = fields(
+            self.input,
+            self.cache_read,
+            self.cache_write_5m,
+            self.cache_write_1h,
+            self.output,
+        );
+        let tiers = self.tiers.iter().flat_map(|t| {
+            fields(t.input, t.cache_read, t.cache_write_5m, t.cache_write_1h, t.output)
+        });
+        for (name, price) in own.into_iter().chain(tiers) {
+            if let Some(price) = price
+                && !(price.is_finite() && price >= 0.0)
+            {
+                return Err(format!("the price `{name}` is {price}; it must be a number from 0"));
+            }
+        }
+        Ok(())
+    }
+
     /// The cost of one call in millionths of a US dollar, rounded to the nearest.
     pub fn cost_micros(&self, usage: &Usage, life: CacheLife) -> u64 {
         let prompt = usage.prompt();

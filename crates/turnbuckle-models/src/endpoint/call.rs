@@ -1,0 +1,236 @@
+//! One attempt: leave to call, request, answer.
+
+use super::{Endpoint, Health};
+use crate::model::{CallFailure, DeltaSink};
+use crate::transport::{BodyFailure, Expired, Reply, Watch, complete_error};
+use bytes::Bytes;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+use std::time::{Duration, SystemTime};
+use tokio::time::Instant;
+use turnbuckle_core::error::{ModelError, ModelErrorKind};
+use turnbuckle_core::model::{ModelDelta, ModelRequest, ModelResponse};
+use turnbuckle_wire::{AnswerHead, Decoder};
+
+/// The most of an error's body that is read.
+const ERROR_BODY: usize = 64 * 1024;
+
+pub(super) async fn call(
+    endpoint: &Endpoint,
+    request: &ModelRequest,
+    sink: &mut (dyn DeltaSink + '_),
+) -> Result<ModelResponse, CallFailure> {
+    let encoded = endpoint.codec.encode(request)?;
+    // The semaphore is fair: whoever waits longest goes first. It is never closed.
+    let _permit = endpoint.permits.acquire().await.map_err(|_| closed())?;
+    let pass = endpoint.breaker.enter(Instant::now()).map_err(|rest| resting(endpoint, rest))?;
+    let result = attempt(endpoint, encoded, &request.model, sink).await;
+    match &result {
+        Ok(_) => pass.tell(Health::Answers),
+        Err(failure) => {
+            tracing::debug!(provider = %endpoint.name, model = %request.model, error = %failure.error, "model call failed");
+            pass.tell(Health::of(failure.error.kind));
+        }
+    }
+    result
+}
+
+async fn attempt(
+    endpoint: &Endpoint,
+    encoded: turnbuckle_wire::EncodedRequest,
+    model: &str,
+    sink: &mut (dyn DeltaSink + '_),
+) -> Result<ModelResponse, CallFailure> {
+    let limits = endpoint.timeouts;
+    let mut watch = Watch::start(limits.first_byte(), limits.idle());
+    let mut reply = {
+        let mut send = pin!(endpoint.transport.send(encoded));
+        poll_fn(|cx| {
+            if let Poll::Ready(sent) = send.as_mut().poll(cx) {
+                return Poll::Ready(sent);
+            }
+            watch.poll(cx).map(|expired| Err(too_slow(endpoint, expired)))
+        })
+        .await?
+    };
+    if !(200..300).contains(&reply.status()) {
+        return Err(within(limits.idle(), async { Ok(refusal(endpoint, &mut reply).await) })
+            .await
+            .unwrap_or_else(|slow| slow)
+            .into());
+    }
+    let mut decoder = endpoint.codec.decoder(model);
+    match read(endpoint, &mut reply, decoder.as_mut(), &mut watch, sink).await {
+        Ok(response) => {
+            finish_reading(reply);
+            Ok(response)
+        }
+        Err(mut error) => {
+            complete_error(&mut error, reply.headers(), SystemTime::now());
+            let partial = decoder.partial();
+            Err(CallFailure { error, partial: (!partial.blocks.is_empty()).then_some(partial) })
+        }
+    }
+}
+
+/// What a wait for the network ended with.
+enum Arrived {
+    Chunk(Bytes),
+    End,
+    Broken(BodyFailure),
+    Silence(Expired),
+}
+
+async fn read(
+    endpoint: &Endpoint,
+    reply: &mut Reply,
+    decoder: &mut dyn Decoder,
+    watch: &mut Watch,
+    sink: &mut (dyn DeltaSink + '_),
+) -> Result<ModelResponse, ModelError> {
+    let mut told = false;
+    let mut received = 0_u64;
+    loop {
+        let arrived = next(reply, watch, std::mem::take(&mut told)).await;
+        let mut tell = |delta: ModelDelta<'_>| {
+            told = true;
+            sink.delta(delta);
+        };
+        match arrived {
+            Arrived::Chunk(data) => {
+                watch.touch();
+                received += data.len() as u64;
+                decoder.feed(&data, &mut tell)?;
+                if decoder.is_complete() {
+                    return decoder.finish(&mut tell);
+                }
+                if received > endpoint.max_response_bytes {
+                    return Err(ModelError::new(
+                        ModelErrorKind::Protocol,
+                        format!("the answer is longer than {} bytes", endpoint.max_response_bytes),
+                    ));
+                }
+            }
+            Arrived::End => return decoder.finish(&mut tell),
+            Arrived::Broken(broken) => {
+                // A server may close rudely after a proper end.
+                return decoder.finish(&mut tell).map_err(|mut error| {
+                    if error.kind == ModelErrorKind::StreamCut {
+                        error.message = format!("{}: {broken}", error.message);
+                    }
+                    error
+                });
+            }
+            Arrived::Silence(expired) => return Err(too_slow(endpoint, expired)),
+        }
+    }
+}
+
+/// Waits for the next piece. When the sink was `told` something and the next piece is there already, the future is
+/// pending once in between, so that whoever polls it can hand on what the sink holds.
+async fn next(reply: &mut Reply, watch: &mut Watch, told: bool) -> Arrived {
+    let mut owed = told;
+    let mut held = None;
+    poll_fn(|cx| {
+        if let Some(arrived) = held.take() {
+            return Poll::Ready(arrived);
+        }
+        match reply.poll_chunk(cx) {
+            Poll::Pending => {
+                owed = false;
+                watch.poll(cx).map(Arrived::Silence)
+            }
+            Poll::Ready(chunk) => {
+                let arrived = match chunk {
+                    Some(Ok(data)) => Arrived::Chunk(data),
+                    None => Arrived::End,
+                    Some(Err(broken)) => Arrived::Broken(broken),
+                };
+                if !std::mem::take(&mut owed) {
+                    return Poll::Ready(arrived);
+                }
+                held = Some(arrived);
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+        }
+    })
+    .await
+}
+
+/// The error an answer with an error status stands for.
+pub(super) async fn refusal(endpoint: &Endpoint, reply: &mut Reply) -> ModelError {
+    let body = match reply.read(ERROR_BODY).await {
+        Ok(body) => body,
+        Err(error) => error.message.into(),
+    };
+    let headers = reply.headers();
+    let header = |name: &str| headers.get(name).and_then(|v| v.to_str().ok());
+    let head = AnswerHead { status: reply.status(), header: &header };
+    let mut error = endpoint.codec.error(&head, &body);
+    complete_error(&mut error, headers, SystemTime::now());
+    // Some gateways quote the request's headers back.
+    for secret in &endpoint.secrets {
+        error.message = secret.strip_from(&error.message);
+    }
+    error
+}
+
+/// Reads what follows the end of the answer in the background, for a moment: the connection can then be used again, and
+/// the caller does not wait for it.
+fn finish_reading(mut reply: Reply) {
+    const MOMENT: Duration = Duration::from_secs(1);
+    let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+    match reply.poll_chunk(&mut cx) {
+        Poll::Ready(None | Some(Err(_))) => {}
+        Poll::Ready(Some(Ok(_))) | Poll::Pending => {
+            tokio::spawn(async move {
+                let _ = tokio::time::timeout(MOMENT, reply.drain()).await;
+            });
+        }
+    }
+}
+
+/// `work` within a time.
+pub(super) async fn within<T>(
+    limit: Duration,
+    work: impl Future<Output = Result<T, ModelError>>,
+) -> Result<T, ModelError> {
+    tokio::time::timeout(limit, work).await.unwrap_or_else(|_| {
+        Err(ModelError::new(
+            ModelErrorKind::Timeout,
+            format!("no whole answer within {}", seconds(limit)),
+        ))
+    })
+}
+
+fn too_slow(endpoint: &Endpoint, expired: Expired) -> ModelError {
+    let message = match expired {
+        Expired::FirstByte => {
+            format!("no answer within {}", seconds(endpoint.timeouts.first_byte()))
+        }
+        Expired::Idle => {
+            format!("the answer stood still for {}", seconds(endpoint.timeouts.idle()))
+        }
+    };
+    ModelError::new(ModelErrorKind::Timeout, message)
+}
+
+fn resting(endpoint: &Endpoint, rest: Duration) -> ModelError {
+    let mut error = ModelError::new(
+        ModelErrorKind::Overloaded,
+        format!("{} failed again and again and is left alone for {}", endpoint.name, seconds(rest)),
+    );
+    error.code = Some("circuit_open".to_owned());
+    error.retry_after_ms = Some(rest.as_millis().try_into().unwrap_or(u64::MAX));
+    error
+}
+
+fn closed() -> ModelError {
+    ModelError::new(ModelErrorKind::Config, "the endpoint was shut down")
+}
+
+fn seconds(duration: Duration) -> String {
+    format!("{:.1} s", duration.as_secs_f64())
+}

@@ -1,0 +1,45 @@
+//! How requests reach a provider: over HTTP, over HTTP with a recording, or from a recording alone.
+
+mod headers;
+mod http;
+mod reply;
+mod watch;
+
+pub use headers::{complete_error, retry_after_ms};
+pub use http::{HttpEndpoint, HttpOptions};
+pub use reply::{BodyFailure, Reply};
+pub use watch::{Expired, Watch};
+
+use crate::cassette::{Player, Recorder};
+use std::sync::Arc;
+use turnbuckle_core::error::ModelError;
+use turnbuckle_wire::EncodedRequest;
+
+/// How requests are sent.
+#[derive(Clone, Debug)]
+pub enum Transport {
+    /// Over HTTP.
+    Http(Arc<HttpEndpoint>),
+    /// Over HTTP, and written to a cassette.
+    Recorded(Arc<HttpEndpoint>, Arc<Recorder>),
+    /// Answered from a cassette; nothing is sent.
+    Replayed(Arc<Player>),
+}
+
+impl Transport {
+    /// Sends a request and gives the head of the answer.
+    ///
+    /// # Errors
+    /// When no answer comes, or the cassette holds none for this request.
+    pub async fn send(&self, request: EncodedRequest) -> Result<Reply, ModelError> {
+        match self {
+            Transport::Http(http) => http.send(request).await,
+            Transport::Recorded(http, recorder) => {
+                let tape = recorder.tape(&request);
+                let reply = http.send(request).await?;
+                Ok(reply.recorded(tape))
+            }
+            Transport::Replayed(player) => player.answer(&request),
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! The head of an answer, and its body piece by piece.
+
+use super::http::causes;
+use crate::cassette::{RecordedBody, Tape};
+use bytes::{Bytes, BytesMut};
+use http::HeaderMap;
+use std::pin::pin;
+use std::task::{Context, Poll, ready};
+use turnbuckle_core::error::{ModelError, ModelErrorKind};
+
+/// An answer whose body is still to be read. Dropping it drops the request.
+#[derive(Debug)]
+pub struct Reply {
+    status: u16,
+    headers: HeaderMap,
+    body: Body,
+}
+
+#[derive(Debug)]
+enum Body {
+    Live(reqwest::Response),
+    Taped(reqwest::Response, Tape),
+    Recorded(RecordedBody),
+}
+
+/// The connection broke while the body was read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the connection broke: {0}")]
+pub struct BodyFailure(pub String);
+
+impl Reply {
+    pub(super) fn live(mut answer: reqwest::Response) -> Self {
+        let headers = std::mem::take(answer.headers_mut());
+        Self { status: answer.status().as_u16(), headers, body: Body::Live(answer) }
+    }
+
+    pub(super) fn recorded(self, mut tape: Tape) -> Self {
+        tape.head(self.status, &self.headers);
+        let body = match self.body {
+            Body::Live(body) => Body::Taped(body, tape),
+            other => other,
+        };
+        Self { body, ..self }
+    }
+
+    pub(crate) fn replayed(status: u16, headers: HeaderMap, body: RecordedBody) -> Self {
+        Self { status, headers, body: Body::Recorded(body) }
+    }
+
+    /// The HTTP status.
+    pub fn status(&self) -> u16 {
+        self.status
+    }
+
+    /// The headers.
+    pub fn headers(&self) -> &HeaderMap {
+        &self.headers
+    }
+
+    /// The next piece of the body; `None` at its end. Never an empty piece.
+    pub fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyFailure>>> {
+        loop {
+            // A `chunk` future keeps nothing between polls, so a new one may take over each time.
+            let chunk = match &mut self.body {
+                Body::Live(answer) => ready!(pin!(answer.chunk()).poll(cx)),
+                Body::Taped(answer, tape) => {
+                    let chunk = ready!(pin!(answer.chunk()).poll(cx));
+                    tape.chunk(chunk.as_ref().map(Option::as_ref));
+                    chunk
+                }
+                Body::Recorded(body) => return Poll::Ready(body.next()),
+            };
+            match chunk {
+                Ok(None) => return Poll::Ready(None),
+                Ok(Some(data)) if data.is_empty() => {}
+                Ok(Some(data)) => return Poll::Ready(Some(Ok(data))),
+                Err(error) => {
+                    return Poll::Ready(Some(Err(BodyFailure(causes(&error.without_url())))));
+                }
+            }
+        }
+    }
+
+    /// The rest of the body, cut after `limit` bytes.
+    ///
+    /// # Errors
+    /// When the connection breaks before anything came.
+    pub async fn read(&mut self, limit: usize) -> Result<Bytes, ModelError> {
+        let mut all = BytesMut::new();
+        while all.len() < limit {
+            match std::future::poll_fn(|cx| self.poll_chunk(cx)).await {
+                None => break,
+                Some(Ok(data)) => all.extend_from_slice(&data),
+                Some(Err(broken)) if all.is_empty() => {
+                    return Err(ModelError::new(ModelErrorKind::Network, broken.to_string()));
+                }
+                Some(Err(_)) => break,
+            }
+        }
+        all.truncate(limit);
+        Ok(all.freeze())
+    }
+
+    /// Reads what little may follow the end of an answer, so that the connection can be used again.
+    pub(crate) async fn drain(mut self) {
+        const REST: usize = 64 * 1024;
+        let mut seen = 0;
+        while let Some(Ok(data)) = std::future::poll_fn(|cx| self.poll_chunk(cx)).await {
+            seen += data.len();
+            if seen > REST {
+                return;
+            }
+        }
+    }
+}
