@@ -135,3 +135,34 @@ CREATE TABLE blob_pieces (
     PRIMARY KEY (session, blob, piece),
     FOREIGN KEY (session, blob) REFERENCES blobs (session, id) ON DELETE CASCADE
 );
+
+-- The door through which every step goes: one statement that checks the step against the session's row, moves the row on and
+-- adds the step. A step that does not fit sets the fence to NULL, which the column refuses, and so changes nothing.
+-- `expects` says which turn must be open: 'any', 'none' (the step opens `turn`), 'some', or 'this' (`turn`).
+CREATE VIEW step_in AS
+SELECT NULL AS session, NULL AS tenant, NULL AS fence, NULL AS expects, NULL AS turn,
+       NULL AS first_seq, 0 AS added_events, NULL AS first_n, 0 AS added_entries, NULL AS journal, NULL AS events
+WHERE 0;
+CREATE TRIGGER step_in_insert INSTEAD OF INSERT ON step_in BEGIN
+    UPDATE sessions SET
+        fence = CASE
+            WHEN fence = NEW.fence AND tenant = NEW.tenant AND owner IS NOT NULL
+                AND (NEW.first_seq IS NULL OR next_seq = NEW.first_seq)
+                AND (NEW.first_n IS NULL OR next_n = NEW.first_n)
+                AND CASE NEW.expects
+                    WHEN 'any' THEN 1
+                    WHEN 'none' THEN turn IS NULL
+                    WHEN 'some' THEN turn IS NOT NULL
+                    ELSE turn = NEW.turn
+                END
+            THEN fence
+        END,
+        version = version + 1,
+        next_seq = next_seq + NEW.added_events,
+        turn = CASE NEW.expects WHEN 'none' THEN NEW.turn ELSE turn END,
+        next_n = CASE NEW.expects WHEN 'none' THEN 0 ELSE next_n END + NEW.added_entries
+    WHERE id = NEW.session;
+    INSERT INTO steps (session, turn, last_seq, journal, events)
+    SELECT id, turn, next_seq - 1, NEW.journal, NEW.events FROM sessions
+    WHERE id = NEW.session AND coalesce(NEW.journal, NEW.events) IS NOT NULL;
+END;

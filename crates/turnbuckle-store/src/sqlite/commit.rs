@@ -1,15 +1,16 @@
-//! The commit: one trip to the connection's thread when all goes well.
+//! The commit: one trip to the connection's thread when all goes well, and one statement when a step is all there is.
 //!
-//! The guard is the update of the session's row itself. Where the fence, the open turn, the next event or the next journal
-//! entry is not what the commit expects, it sets the fence to NULL, which the column refuses; the script ends there and is
-//! taken back. Only then is the row read, to say what was wrong.
+//! Every commit passes the view `step_in` (see the migration), which refuses a step that does not fit the session's row. The
+//! script ends there and is taken back; only then is the row read, to say what was wrong.
 
 use crate::check::{Checked, Expects, Standing, check};
 use crate::error::{Conflict, StoreError};
-use crate::model::{Blob, Commit, Committed, NewCaptured};
+use crate::model::{Blob, Commit, Committed, NewCaptured, TurnStatus};
 use crate::sqlite::fail::{failed, refused};
 use crate::sqlite::link::{Link, Script};
-use crate::sqlite::rows::{get, id, int, maybe_id, name, number, text};
+use crate::sqlite::rows::{get, id, int, maybe_id, maybe_json, name, number, text};
+use crate::sqlite::sessions::NO_SESSION;
+use sqlx::sqlite::SqliteRow;
 use turnbuckle_core::message::{Message, SystemBody, SystemMessage};
 
 /// Bytes of one piece of a blob.
@@ -26,7 +27,7 @@ pub(super) async fn commit(link: &mut Link, commit: Commit) -> Result<Committed,
     match link.run(script).await {
         Ok(rows) => match rows.first() {
             Some(row) => committed(row),
-            None => Err(StoreError::NotFound { what: "session" }),
+            None => Err(NO_SESSION),
         },
         Err(error) if refused(&error) => {
             link.begin().await?;
@@ -37,8 +38,25 @@ pub(super) async fn commit(link: &mut Link, commit: Commit) -> Result<Committed,
     }
 }
 
-fn committed(row: &sqlx::sqlite::SqliteRow) -> Result<Committed, StoreError> {
-    Ok(Committed { version: number(row, 0)?, next_seq: number(row, 1)?, pending: number(row, 2)? })
+/// From a column with the JSON array of version, next event and inputs that wait.
+fn committed(row: &SqliteRow) -> Result<Committed, StoreError> {
+    let (version, next_seq, pending) = maybe_json(row, 0, "session")?.ok_or(NO_SESSION)?;
+    Ok(Committed { version, next_seq, pending })
+}
+
+/// Whether a step is all there is.
+fn bare(commit: &Commit) -> bool {
+    commit.open_turn.is_none()
+        && commit.turn.is_none()
+        && commit.consumed.is_empty()
+        && commit.messages.is_empty()
+        && commit.cards.is_empty()
+        && commit.captured.is_empty()
+        && commit.blobs.is_empty()
+        && commit.state.is_none()
+        && commit.session_status.is_none()
+        && commit.title.is_none()
+        && commit.model.is_none()
 }
 
 fn write(
@@ -48,14 +66,28 @@ fn write(
     events: Option<String>,
 ) -> Result<Script, StoreError> {
     let session = commit.key.id.as_str();
+    if bare(commit) {
+        let mut script = Script::default();
+        step(&mut script, commit, checked, journal, events)?;
+        return Ok(script);
+    }
     let mut script = Script::transaction();
     if !commit.consumed.is_empty() {
+        let count = int(commit.consumed.len() as u64);
+        // `changes()` counts the inputs that the statement before has marked; `pending` refuses NULL.
         script
-            .add("UPDATE inbox SET consumed = 1 WHERE session = ? AND consumed = 0 AND n IN (SELECT value FROM json_each(?));")
+            .add(
+                "UPDATE inbox SET consumed = 1 WHERE session = ? AND consumed = 0 \
+                 AND n IN (SELECT value FROM json_each(?));\
+                 UPDATE sessions SET pending = CASE WHEN changes() = ? THEN pending - ? END WHERE id = ?;",
+            )
             .bind(session)?
-            .bind(text(&commit.consumed)?)?;
+            .bind(text(&commit.consumed)?)?
+            .bind(count)?
+            .bind(count)?
+            .bind(session)?;
     }
-    guard(&mut script, commit, checked)?;
+    step(&mut script, commit, checked, journal, events)?;
     if let Some(open) = &commit.open_turn {
         script
             .add(
@@ -67,16 +99,7 @@ fn write(
             .bind(int(commit.events.len() as u64))?
             .bind(session)?;
     }
-    if journal.is_some() || events.is_some() {
-        script
-            .add(
-                "INSERT INTO steps (session, turn, last_seq, journal, events) \
-                 SELECT id, turn, next_seq - 1, ?, ? FROM sessions WHERE id = ?;",
-            )
-            .bind(journal)?
-            .bind(events)?
-            .bind(session)?;
-    }
+    row(&mut script, commit)?;
     for message in &commit.messages {
         put_message(&mut script, session, message)?;
     }
@@ -108,9 +131,6 @@ fn write(
                 .bind(session)?;
         }
         script.add(" WHERE session = ? AND id = ?;").bind(session)?.bind(change.id.as_str())?;
-        if checked.finishes {
-            script.add("UPDATE sessions SET turn = NULL WHERE id = ?;").bind(session)?;
-        }
     }
     for blob in &commit.blobs {
         put_blob(&mut script, session, blob)?;
@@ -124,44 +144,52 @@ fn write(
     Ok(script)
 }
 
-/// The update of the session's row that fails when the commit does not fit it.
-fn guard(script: &mut Script, commit: &Commit, checked: &Checked<'_>) -> Result<(), StoreError> {
-    script.add(
-        "UPDATE sessions SET fence = CASE WHEN fence = ? AND tenant = ? AND owner IS NOT NULL",
-    );
-    script.bind(int(commit.fence))?.bind(commit.key.tenant.as_str())?;
-    if let Some(seq) = checked.first_seq {
-        script.add(" AND next_seq = ?").bind(int(seq))?;
-    }
-    match checked.expects {
-        Expects::Any => {}
-        Expects::None => {
-            script.add(" AND turn IS NULL");
-        }
-        Expects::Some => {
-            script.add(" AND turn IS NOT NULL");
-        }
-        Expects::This(turn) => {
-            script.add(" AND turn = ?").bind(turn.as_str())?;
-        }
-    }
-    if let (Some(n), None) = (checked.first_n, &commit.open_turn) {
-        script.add(" AND next_n = ?").bind(i64::from(n))?;
-    }
-    script.add(" THEN fence END, version = version + 1, next_seq = next_seq + ?");
-    script.bind(int(commit.events.len() as u64))?;
-    let entries = int(commit.journal.len() as u64);
-    match &commit.open_turn {
-        Some(open) => script.add(", turn = ?, next_n = ?").bind(open.id.as_str())?.bind(entries)?,
-        None => script.add(", next_n = next_n + ?").bind(entries)?,
+/// The step itself, which fails when it does not fit the session's row.
+fn step(
+    script: &mut Script,
+    commit: &Commit,
+    checked: &Checked<'_>,
+    journal: Option<String>,
+    events: Option<String>,
+) -> Result<(), StoreError> {
+    let (expects, turn) = match checked.expects {
+        Expects::Any => ("any", None),
+        Expects::None => ("none", commit.open_turn.as_ref().map(|open| open.id.as_str())),
+        Expects::Some => ("some", None),
+        Expects::This(turn) => ("this", Some(turn.as_str())),
     };
-    if !commit.consumed.is_empty() {
-        let count = int(commit.consumed.len() as u64);
-        // `changes()` counts the inputs that the statement before has marked.
-        script
-            .add(", pending = CASE WHEN changes() = ? THEN pending - ? END")
-            .bind(count)?
-            .bind(count)?;
+    // A new turn's journal begins at 0, whatever the row says of the turn before.
+    let first_n = if commit.open_turn.is_some() { None } else { checked.first_n };
+    script
+        .add(
+            "INSERT INTO step_in (session, tenant, fence, expects, turn, \
+             first_seq, added_events, first_n, added_entries, journal, events) \
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) \
+             RETURNING (SELECT json_array(version, next_seq, pending) FROM sessions WHERE id = session);",
+        )
+        .bind(commit.key.id.as_str())?
+        .bind(commit.key.tenant.as_str())?
+        .bind(int(commit.fence))?
+        .bind(expects)?
+        .bind(turn)?
+        .bind(checked.first_seq.map(int))?
+        .bind(int(commit.events.len() as u64))?
+        .bind(first_n)?
+        .bind(int(commit.journal.len() as u64))?
+        .bind(journal)?
+        .bind(events)?;
+    Ok(())
+}
+
+/// What else changes in the session's row. These columns are indexed or seldom change, so a mere step leaves them alone.
+fn row(script: &mut Script, commit: &Commit) -> Result<(), StoreError> {
+    let touched = commit.open_turn.is_some() || commit.turn.is_some() || commit.title.is_some();
+    if !touched && commit.session_status.is_none() && commit.model.is_none() {
+        return Ok(());
+    }
+    script.add("UPDATE sessions SET version = version");
+    if touched {
+        script.add(", updated = ?").bind(commit.now.as_millis())?;
     }
     if let Some(status) = &commit.session_status {
         script.add(", status = ?").bind(name(status)?)?;
@@ -175,13 +203,10 @@ fn guard(script: &mut Script, commit: &Commit, checked: &Checked<'_>) -> Result<
             .bind(title.as_str())?
             .bind(title.to_lowercase())?;
     }
-    // `updated` is indexed, so a step in the middle of a turn leaves it alone.
-    if commit.open_turn.is_some() || commit.turn.is_some() || commit.title.is_some() {
-        script.add(", updated = ?").bind(commit.now.as_millis())?;
+    if commit.turn.as_ref().is_some_and(|change| change.status == TurnStatus::Finished) {
+        script.add(", turn = NULL");
     }
-    script
-        .add(" WHERE id = ? RETURNING version, next_seq, pending;")
-        .bind(commit.key.id.as_str())?;
+    script.add(" WHERE id = ?;").bind(commit.key.id.as_str())?;
     Ok(())
 }
 
@@ -291,19 +316,19 @@ async fn why(
     error: sqlx::Error,
 ) -> Result<Committed, StoreError> {
     let mut script = Script::new(
-        "SELECT version, next_seq, pending, fence, next_n, turn, owner IS NULL FROM sessions WHERE id = ? AND tenant = ?;",
+        "SELECT json_array(version, next_seq, pending), next_seq, fence, next_n, turn, owner IS NULL FROM sessions WHERE id = ? AND tenant = ?;",
     );
     script.bind(commit.key.id.as_str())?.bind(commit.key.tenant.as_str())?;
     let rows = link.step(script).await.map_err(failed)?;
-    let row = rows.first().ok_or(StoreError::NotFound { what: "session" })?;
-    let next_n = u32::try_from(number(row, 4)?).unwrap_or(u32::MAX);
+    let row = rows.first().ok_or(NO_SESSION)?;
+    let next_n = u32::try_from(number(row, 3)?).unwrap_or(u32::MAX);
     let stored = Standing {
-        fence: number(row, 3)?,
+        fence: number(row, 2)?,
         next_seq: number(row, 1)?,
         next_n,
-        turn: maybe_id(row, 5)?,
+        turn: maybe_id(row, 4)?,
     };
-    if stored.fence != commit.fence || get::<bool>(row, 6)? {
+    if stored.fence != commit.fence || get::<bool>(row, 5)? {
         return Err(StoreError::Fenced { held: commit.fence, current: stored.fence });
     }
     if journal.is_some() || events.is_some() {
