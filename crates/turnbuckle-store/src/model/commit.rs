@@ -1,0 +1,144 @@
+//! Turns and the commits that carry them on.
+
+use crate::model::Blob;
+use crate::model::NewCaptured;
+use crate::model::SessionKey;
+use crate::model::SessionStatus;
+use serde::{Deserialize, Serialize};
+use turnbuckle_core::event::Event;
+use turnbuckle_core::ids::TurnId;
+use turnbuckle_core::machine::Recorded;
+use turnbuckle_core::message::Message;
+use turnbuckle_core::message::SystemMessage;
+use turnbuckle_core::outcome::Outcome;
+use turnbuckle_core::time::Timestamp;
+
+/// Where a turn stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TurnStatus {
+    /// It runs, or did when its owner died.
+    Running,
+    /// It waits for people.
+    Paused,
+    /// It has its outcome.
+    Finished,
+}
+
+/// The row of a turn.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TurnRecord {
+    /// The turn.
+    pub id: TurnId,
+    /// What the engine needs to build its machine again; opaque to the store.
+    pub spec: String,
+    /// Where it stands.
+    pub status: TurnStatus,
+    /// How it ended; for a paused turn [`Outcome::Paused`] or nothing, as committed.
+    pub outcome: Option<Outcome>,
+    /// When it was opened.
+    pub started: Timestamp,
+    /// When it finished.
+    pub ended: Option<Timestamp>,
+}
+
+/// A turn with everything that was told to its machine.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TurnLog {
+    /// The turn.
+    pub turn: TurnRecord,
+    /// Its journal, from entry 0, without gaps.
+    pub journal: Vec<Recorded>,
+}
+
+/// Everything that changes in one step, written as one transaction. Begin with [`Commit::new`] and fill in what there is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Commit {
+    /// The session.
+    pub key: SessionKey,
+    /// The fence of the caller's claim.
+    pub fence: u64,
+    /// Now.
+    pub now: Timestamp,
+    /// A turn that begins. No other may be open. Journal entries of this commit belong to it.
+    pub open_turn: Option<OpenTurn>,
+    /// Entries of the open turn, continuing where its journal ends (0 for a new turn).
+    pub journal: Vec<Recorded>,
+    /// Events, continuing at the session's `next_seq`.
+    pub events: Vec<Event>,
+    /// Messages in order: a known id is replaced in place, a new one is appended.
+    pub messages: Vec<Message>,
+    /// Cards. Each is also a message of the session, appended after `messages` (replaced when known), and can be found by id.
+    pub cards: Vec<SystemMessage>,
+    /// Captured actions that are new, or known ones to replace.
+    pub captured: Vec<NewCaptured>,
+    /// The new state, when it changed.
+    pub state: Option<String>,
+    /// Where the open turn stands now. A finished turn is no longer the session's open one.
+    pub turn: Option<TurnChange>,
+    /// What the session does now, when that changed.
+    pub session_status: Option<SessionStatus>,
+    /// Numbers of the inputs this commit has dealt with. All must be waiting.
+    pub consumed: Vec<u64>,
+    /// The new title.
+    pub title: Option<String>,
+    /// The model the session keeps from now on.
+    pub model: Option<String>,
+    /// Large outputs kept aside.
+    pub blobs: Vec<Blob>,
+}
+
+impl Commit {
+    /// A commit that changes nothing yet.
+    pub fn new(key: SessionKey, fence: u64, now: Timestamp) -> Self {
+        Self {
+            key,
+            fence,
+            now,
+            open_turn: None,
+            journal: Vec::new(),
+            events: Vec::new(),
+            messages: Vec::new(),
+            cards: Vec::new(),
+            captured: Vec::new(),
+            state: None,
+            turn: None,
+            session_status: None,
+            consumed: Vec::new(),
+            title: None,
+            model: None,
+            blobs: Vec::new(),
+        }
+    }
+}
+
+/// A turn to open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenTurn {
+    /// Its id, new in the session.
+    pub id: TurnId,
+    /// What the engine needs to build its machine again; opaque to the store.
+    pub spec: String,
+}
+
+/// Where the open turn stands after a commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TurnChange {
+    /// The open turn.
+    pub id: TurnId,
+    /// Where it stands.
+    pub status: TurnStatus,
+    /// How it ended.
+    pub outcome: Option<Outcome>,
+}
+
+/// What a commit left behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Committed {
+    /// The session's version.
+    pub version: u64,
+    /// The number of the next event.
+    pub next_seq: u64,
+    /// How many inputs wait; an owner that sees some reads the inbox.
+    pub pending: u64,
+}

@@ -1,0 +1,186 @@
+//! Sessions: the row, who owns it, what an owner loads, forks.
+
+use crate::model::InboxItem;
+use crate::model::TurnLog;
+use serde::{Deserialize, Serialize};
+use turnbuckle_core::ids::AgentName;
+use turnbuckle_core::ids::SessionId;
+use turnbuckle_core::ids::TenantId;
+use turnbuckle_core::ids::TurnId;
+use turnbuckle_core::ids::UserId;
+use turnbuckle_core::message::Message;
+use turnbuckle_core::time::Timestamp;
+
+/// A session as its tenant may name it. An id under another tenant names nothing.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct SessionKey {
+    /// Whose it is.
+    pub tenant: TenantId,
+    /// Its id, unique over all tenants.
+    pub id: SessionId,
+}
+
+impl SessionKey {
+    /// Names a session.
+    pub fn new(tenant: impl Into<TenantId>, id: impl Into<SessionId>) -> Self {
+        Self { tenant: tenant.into(), id: id.into() }
+    }
+}
+
+/// A session to create.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewSession {
+    /// Its id and tenant.
+    pub key: SessionKey,
+    /// The person it belongs to.
+    pub user: UserId,
+    /// The agent it talks to.
+    pub agent: AgentName,
+    /// Its title, when it has one from the start.
+    pub title: Option<String>,
+    /// The model it keeps.
+    pub model: Option<String>,
+    /// The first state; opaque to the store.
+    pub state: Option<String>,
+    /// Now.
+    pub now: Timestamp,
+}
+
+/// The small row of a session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Session {
+    /// Its id and tenant.
+    #[serde(flatten)]
+    pub key: SessionKey,
+    /// The person it belongs to.
+    pub user: UserId,
+    /// The agent it talks to.
+    pub agent: AgentName,
+    /// Its title.
+    pub title: Option<String>,
+    /// The model it keeps.
+    pub model: Option<String>,
+    /// When it was created.
+    pub created: Timestamp,
+    /// When a turn last began, paused or ended, or the title changed. Lists are ordered by it.
+    pub updated: Timestamp,
+    /// How many commits it has seen.
+    pub version: u64,
+    /// The fence in force. It rises with every claim and every release.
+    pub fence: u64,
+    /// Who holds it, as of their last claim or renewal; the lease may have run out.
+    pub lease: Option<Lease>,
+    /// The number of its next event; the first is 1.
+    pub next_seq: u64,
+    /// What it is doing.
+    pub status: SessionStatus,
+    /// The turn that is not finished.
+    pub turn: Option<TurnId>,
+    /// How many posted inputs wait to be consumed.
+    pub pending: u64,
+    /// The session it was forked from.
+    pub forked_from: Option<SessionId>,
+}
+
+/// The right to work on a session for a while.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lease {
+    /// The name of the process that holds it.
+    pub owner: String,
+    /// When it runs out unless renewed.
+    pub until: Timestamp,
+}
+
+/// What a session is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SessionStatus {
+    /// No turn is open.
+    Idle,
+    /// A turn runs, or did when its owner died.
+    Running,
+    /// A turn waits for people.
+    Paused,
+}
+
+/// What a claim gave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// The caller owns the session now.
+    Held {
+        /// To be shown with every commit, renewal and release.
+        fence: u64,
+        /// The row as claimed.
+        session: Box<Session>,
+    },
+    /// Somebody else does.
+    Busy {
+        /// Who.
+        owner: String,
+        /// Until when, unless they renew.
+        until: Timestamp,
+    },
+}
+
+/// When a release takes effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Release {
+    /// Only when no input waits, so that none is overlooked.
+    WhenDrained,
+    /// At once: the process ends, and what waits is for the next owner.
+    HandOver,
+}
+
+/// What a release gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Released {
+    /// The caller no longer owns the session.
+    Released,
+    /// Inputs wait; the caller still owns the session and must see to them first.
+    StillPending(u64),
+}
+
+/// All an owner needs to go on with a session, of one moment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Loaded {
+    /// The row.
+    pub session: Session,
+    /// The state last committed; opaque to the store.
+    pub state: Option<String>,
+    /// Every message, cards included; the index is the position.
+    pub messages: Vec<Message>,
+    /// The turn that is not finished.
+    pub turn: Option<TurnLog>,
+    /// The inputs that wait, oldest first.
+    pub inbox: Vec<InboxItem>,
+}
+
+/// Where to fork. Only finished turns are copied: what still runs or waits stays with the original.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ForkAt {
+    /// After everything.
+    End,
+    /// Before the message at this position.
+    Position(u32),
+    /// After this turn, which must be finished.
+    Turn(TurnId),
+}
+
+/// A copy of a session up to a place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fork {
+    /// The original.
+    pub from: SessionKey,
+    /// Where.
+    pub at: ForkAt,
+    /// The id of the copy.
+    pub id: SessionId,
+    /// The person the copy belongs to.
+    pub user: UserId,
+    /// The title of the copy; absent for the original's.
+    pub title: Option<String>,
+    /// The state of the copy; absent for the original's of now.
+    pub state: Option<String>,
+    /// Now.
+    pub now: Timestamp,
+}
