@@ -48,7 +48,7 @@ pub(super) struct Candidate<'a> {
 #[serde(default)]
 pub(super) struct Content<'a> {
     #[serde(borrow)]
-    pub parts: Option<Vec<&'a RawValue>>,
+    pub parts: Option<Vec<Part<'a>>>,
 }
 
 #[derive(Default, Deserialize)]

@@ -11,7 +11,7 @@ use crate::errors;
 use crate::lenient;
 use crate::sse::{Frame, SseSplitter};
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use turnbuckle_core::error::{ModelError, ModelErrorKind};
 use turnbuckle_core::model::{Block, ModelResponse};
 use turnbuckle_core::usage::FinishReason;
@@ -168,7 +168,7 @@ impl State {
                 if let Some(candidate) =
                     candidates.into_iter().find(|c| c.index.0.unwrap_or(0) == 0)
                 {
-                    self.candidate(candidate, sink);
+                    self.candidate(candidate, data, sink);
                 }
                 Ok(())
             }
@@ -176,13 +176,11 @@ impl State {
         }
     }
 
-    fn candidate(&mut self, candidate: Candidate<'_>, sink: &mut Sink<'_>) {
+    fn candidate(&mut self, candidate: Candidate<'_>, data: &[u8], sink: &mut Sink<'_>) {
         self.saw_candidate = true;
-        for raw in candidate.content.0.and_then(|c| c.parts).unwrap_or_default() {
-            let mut spare = Vec::new();
-            if let Ok(part) = lenient::read::<Part<'_>>(raw.get().as_bytes(), &mut spare) {
-                self.part(part, raw, sink);
-            }
+        let parts = candidate.content.0.and_then(|c| c.parts).unwrap_or_default();
+        for (number, part) in parts.into_iter().enumerate() {
+            self.part(part, number, data, sink);
         }
         if let Some(grounding) = candidate.grounding_metadata {
             self.grounding = serde_json::from_str(grounding.get()).ok();
@@ -210,23 +208,14 @@ impl State {
     }
 
     #[inline]
-    fn part(&mut self, part: Part<'_>, raw: &RawValue, sink: &mut Sink<'_>) {
+    fn part(&mut self, part: Part<'_>, number: usize, data: &[u8], sink: &mut Sink<'_>) {
         let signature = part.thought_signature.filled();
         if let Some(call) = part.function_call.0 {
             self.call(&call, signature, sink);
             return;
         }
         let Some(text) = part.text.0.as_deref() else {
-            // A signature may come on a part with nothing else; everything else is a part of the provider's own.
-            if let Some(signature) = signature.filter(|_| is_bare(raw)) {
-                self.signature(signature);
-            } else if let Ok(data) = serde_json::from_str::<Value>(raw.get())
-                && data.as_object().is_some_and(|o| !o.is_empty())
-            {
-                let native = self.answer.origin.native(data);
-                self.answer.open(Block::Native { native });
-                self.open = false;
-            }
+            self.other_part(number, data);
             return;
         };
         let thought = part.thought.unwrap_or(false);
@@ -241,6 +230,21 @@ impl State {
         } else {
             self.text(text, signature, sink)
         }
+    }
+
+    /// A part without text or call: a signature alone, or something of the provider's own.
+    fn other_part(&mut self, number: usize, data: &[u8]) {
+        let Some(part) = part_of(data, number) else { return };
+        let is_signature = |name: &str| name == "thoughtSignature" || name == "thought";
+        if part.keys().all(|name| is_signature(name)) {
+            if let Some(signature) = part.get("thoughtSignature").and_then(Value::as_str) {
+                self.signature(signature);
+            }
+            return;
+        }
+        let native = self.answer.origin.native(Value::Object(part));
+        self.answer.open(Block::Native { native });
+        self.open = false;
     }
 
     fn signature(&mut self, signature: &str) {
@@ -318,8 +322,11 @@ impl State {
     }
 }
 
-/// Whether a part holds nothing but its signature.
-fn is_bare(raw: &RawValue) -> bool {
-    serde_json::from_str::<serde_json::Map<String, Value>>(raw.get())
-        .is_ok_and(|map| map.keys().all(|k| k == "thoughtSignature" || k == "thought"))
+/// The part as received.
+fn part_of(data: &[u8], number: usize) -> Option<Map<String, Value>> {
+    let chunk: Value = serde_json::from_slice(data).ok()?;
+    let candidates = chunk.get("candidates")?.as_array()?;
+    let first = |c: &&Value| c.get("index").and_then(Value::as_u64).unwrap_or(0) == 0;
+    let parts = candidates.iter().find(first)?.pointer("/content/parts")?;
+    parts.get(number)?.as_object().cloned()
 }
