@@ -73,6 +73,14 @@ pub enum ConfigError {
         /// What there is.
         known: String,
     },
+    /// The wire has no such setting, or not with such a value.
+    #[error("provider `{provider}`: its `options` do not fit the wire: {problem}")]
+    Options {
+        /// The provider.
+        provider: String,
+        /// What does not fit.
+        problem: String,
+    },
     /// A price makes no sense.
     #[error("provider `{provider}`, model `{model}`: {problem}")]
     Prices {

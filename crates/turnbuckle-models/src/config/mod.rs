@@ -29,6 +29,8 @@ pub struct ProviderConfig {
     pub wire: Option<String>,
     /// The quirk profile of the wire; by default the provider's name if there is a profile of that name.
     pub profile: Option<String>,
+    /// Settings of the wire that are laid over the profile, or over the wire's defaults where it has no profiles.
+    pub options: serde_json::Map<String, serde_json::Value>,
     /// Where the API is, without the path of the call, such as `https://api.example.com/v1`.
     pub base_url: Option<String>,
     /// The environment variable that holds the key.

@@ -14,7 +14,7 @@ pub struct Preset {
     /// Its wire.
     #[serde(default = "openai_chat")]
     pub wire: String,
-    /// The wire's quirk profile.
+    /// The wire's quirk profile; empty for wires that have none.
     pub profile: String,
     /// Where its API is.
     pub base_url: String,

@@ -63,7 +63,7 @@ async fn attempt(
     let mut decoder = endpoint.codec.decoder(model);
     match read(endpoint, &mut reply, decoder.as_mut(), &mut watch, sink).await {
         Ok(response) => {
-            finish_reading(reply);
+            finish_reading(reply, &mut watch).await;
             Ok(response)
         }
         Err(mut error) => {
@@ -177,18 +177,25 @@ pub(super) async fn refusal(endpoint: &Endpoint, reply: &mut Reply) -> ModelErro
     error
 }
 
-/// Reads what follows the end of the answer in the background, for a moment: the connection can then be used again, and
-/// the caller does not wait for it.
-fn finish_reading(mut reply: Reply) {
-    const MOMENT: Duration = Duration::from_secs(1);
-    let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-    match reply.poll_chunk(&mut cx) {
-        Poll::Ready(None | Some(Err(_))) => {}
-        Poll::Ready(Some(Ok(_))) | Poll::Pending => {
-            tokio::spawn(async move {
-                let _ = tokio::time::timeout(MOMENT, reply.drain()).await;
-            });
+/// Reads what follows the end of the answer, so that the connection can be used again. It comes at once from nearly every
+/// server; for one that dawdles it is read in the background, and the caller does not wait.
+async fn finish_reading(mut reply: Reply, watch: &mut Watch) {
+    const GRACE: Duration = Duration::from_millis(20);
+    const BACKGROUND: Duration = Duration::from_secs(1);
+    watch.limit(GRACE);
+    let ended = poll_fn(|cx| {
+        while let Poll::Ready(chunk) = reply.poll_chunk(cx) {
+            if !matches!(chunk, Some(Ok(_))) {
+                return Poll::Ready(true);
+            }
         }
+        watch.poll(cx).map(|_| false)
+    })
+    .await;
+    if !ended {
+        tokio::spawn(async move {
+            let _ = tokio::time::timeout(BACKGROUND, reply.drain()).await;
+        });
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod breaker;
 mod call;
+mod wires;
 
 pub use breaker::{Breaker, FIRST_REST, Health, LONGEST_REST, Pass, TRIP_AFTER};
 
@@ -18,13 +19,12 @@ use crate::model::{CallFailure, DeltaSink, Model};
 use crate::secret::Secret;
 use crate::transport::{HttpEndpoint, HttpOptions, Transport};
 use futures_util::future::BoxFuture;
-use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 use turnbuckle_core::error::ModelError;
 use turnbuckle_core::model::{ModelRef, ModelRequest, ModelResponse};
-use turnbuckle_wire::{Codec, OpenAiChat, Profile};
+use turnbuckle_wire::Codec;
 
 /// A configured provider, ready to be called.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ impl Endpoint {
     /// # Errors
     /// When the wire or profile is unknown, or the URL or a header is not one.
     pub fn new(provider: ResolvedProvider) -> Result<Self, ConfigError> {
-        let codec = codec(&provider)?;
+        let codec = wires::codec(&provider)?;
         let auth = provider.key.as_ref().map(|key| {
             let (name, value) = codec.auth_header(key.expose());
             (name, Secret::new(&value))
@@ -127,44 +127,15 @@ impl Endpoint {
     /// # Errors
     /// The provider's own error, in its category.
     pub async fn list_models(&self) -> Result<Vec<String>, ModelError> {
-        let mut reply = self.http.get("/models").await?;
+        let mut reply = self.http.get(wires::models_path(self.codec.wire())).await?;
         call::within(self.timeouts.first_byte(), async {
             if !(200..300).contains(&reply.status()) {
                 return Err(call::refusal(self, &mut reply).await);
             }
             const LIMIT: usize = 8 << 20;
-            let body: Value = serde_json::from_slice(&reply.read(LIMIT).await?).unwrap_or_default();
-            let rows = body.get("data").and_then(Value::as_array).cloned().unwrap_or_default();
-            let ids = rows.iter().filter_map(|row| row.get("id").and_then(Value::as_str));
-            // Google writes its ids as paths.
-            Ok(ids.map(|id| id.strip_prefix("models/").unwrap_or(id).to_owned()).collect())
+            Ok(wires::model_names(&reply.read(LIMIT).await?))
         })
         .await
-    }
-}
-
-fn codec(provider: &ResolvedProvider) -> Result<Box<dyn Codec>, ConfigError> {
-    match provider.wire.as_str() {
-        "openai-chat" => {
-            let asked = provider.config.profile.is_some();
-            let profile = match Profile::named(&provider.profile) {
-                Some(profile) => profile,
-                None if !asked => Profile::default(),
-                None => {
-                    return Err(ConfigError::UnknownProfile {
-                        provider: provider.name.clone(),
-                        profile: provider.profile.clone(),
-                        known: Profile::names().collect::<Vec<_>>().join(", "),
-                    });
-                }
-            };
-            Ok(Box::new(OpenAiChat::new(provider.name.as_str(), profile)))
-        }
-        wire => Err(ConfigError::UnknownWire {
-            provider: provider.name.clone(),
-            wire: wire.to_owned(),
-            known: "openai-chat".to_owned(),
-        }),
     }
 }
 

@@ -50,7 +50,12 @@ enum Kind {
     Space,
     Break,
     Mark,
+    /// A Latin letter with an accent, by its first byte.
+    Accent,
+    /// Any other character, by its first byte.
     Other,
+    /// The further bytes of a character.
+    Inside,
 }
 
 const fn kind(byte: u8) -> Kind {
@@ -60,7 +65,9 @@ const fn kind(byte: u8) -> Kind {
         b'0'..=b'9' => Kind::Digit,
         b' ' | b'\t' => Kind::Space,
         b'\n' | b'\r' => Kind::Break,
-        0x80.. => Kind::Other,
+        0xC3..=0xC9 => Kind::Accent,
+        0xC0.. => Kind::Other,
+        0x80.. => Kind::Inside,
         _ => Kind::Mark,
     }
 }
@@ -84,7 +91,18 @@ fn centitokens(text: &str) -> u64 {
     let mut run = Kind::Break;
     let mut length = 0_u64;
     for &byte in text.as_bytes() {
-        let kind = KINDS.get(usize::from(byte)).copied().unwrap_or(Kind::Other);
+        let kind = match KINDS.get(usize::from(byte)).copied().unwrap_or(Kind::Other) {
+            Kind::Inside => continue,
+            Kind::Accent => {
+                total += ACCENT;
+                Kind::Lower
+            }
+            Kind::Other => {
+                total += lead_cost(byte);
+                Kind::Other
+            }
+            plain => plain,
+        };
         // A capital begins a word that goes on in small letters.
         let goes_on = kind == run || (run == Kind::Upper && kind == Kind::Lower && length == 1);
         if goes_on {
@@ -95,9 +113,6 @@ fn centitokens(text: &str) -> u64 {
             run = kind;
             length = 1;
         }
-        if kind == Kind::Other {
-            total += lead_cost(byte);
-        }
     }
     total + cost(run, length)
 }
@@ -106,8 +121,8 @@ fn centitokens(text: &str) -> u64 {
 const fn cost(run: Kind, length: u64) -> u64 {
     match run {
         Kind::Lower => match length {
-            0..=8 => 100,
-            more => 100 + (more - 8) * 16,
+            0..=7 => 100,
+            more => 100 + (more - 7) * 20,
         },
         Kind::Upper => 100 + (length.saturating_sub(2)) * 35,
         Kind::Digit => length.div_ceil(3) * 100,
@@ -127,14 +142,17 @@ const fn cost(run: Kind, length: u64) -> u64 {
             }
         }
         Kind::Mark => 55 + length * 22,
-        Kind::Other => 0,
+        Kind::Accent | Kind::Other | Kind::Inside => 0,
     }
 }
 
-/// What a character beyond ASCII costs by its first byte: letters of European scripts, Asian scripts, pictographs.
+/// What an accent adds to the word it stands in.
+const ACCENT: u64 = 12;
+
+/// What a character beyond ASCII costs by its first byte: other alphabets, Asian scripts and typographic marks, pictographs.
 const fn lead_cost(byte: u8) -> u64 {
     match byte {
-        0xC0..=0xDF => 40,
+        0xC0..=0xDF => 27,
         0xE0..=0xEF => 72,
         0xF0.. => 180,
         _ => 0,

@@ -65,7 +65,7 @@ impl Reply {
                 Body::Live(answer) => ready!(pin!(answer.chunk()).poll(cx)),
                 Body::Taped(answer, tape) => {
                     let chunk = ready!(pin!(answer.chunk()).poll(cx));
-                    tape.chunk(chunk.as_ref().map(Option::as_ref));
+                    tape.chunk(chunk.as_ref().map(Option::as_ref).map_err(|e| causes(e)));
                     chunk
                 }
                 Body::Recorded(body) => return Poll::Ready(body.next()),

@@ -49,6 +49,14 @@ impl Watch {
         }
     }
 
+    /// From now on allows no more than this, however much comes meanwhile.
+    pub fn limit(&mut self, rest: Duration) {
+        self.since = Instant::now();
+        self.started = true;
+        self.idle = rest;
+        self.sleep.as_mut().reset(self.since + rest);
+    }
+
     /// Ready when the wait was too long.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Expired> {
         loop {
