@@ -10,7 +10,7 @@ use std::task::Poll;
 use turnbuckle_core::error::ModelErrorKind::{self, *};
 use turnbuckle_core::model::{Block, Delivery, ModelDelta, ModelRequest, ModelResponse};
 use turnbuckle_core::usage::{FinishReason, Usage};
-use turnbuckle_models::{Model, ProviderConfig};
+use turnbuckle_models::ProviderConfig;
 use turnbuckle_testkit::chat::{self, ChatAnswer};
 use turnbuckle_testkit::{FakeModelServer, Gate, Reply, fixtures};
 

@@ -21,5 +21,5 @@ mod reply;
 mod server;
 
 pub use gate::Gate;
-pub use reply::Reply;
+pub use reply::{Reply, event};
 pub use server::{CapturedRequest, FakeModelServer};

@@ -177,3 +177,40 @@ impl Body for ReplyBody {
         }
     }
 }
+
+/// A named server-sent event with JSON data, as Anthropic's Messages and OpenAI's Responses send them.
+pub fn event(name: &str, data: &serde_json::Value) -> String {
+    format!("event: {name}\ndata: {data}\n\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sends(reply: &Reply) -> Vec<&[u8]> {
+        let bytes = reply.steps.iter().filter_map(|s| match s {
+            Step::Send(bytes) => Some(&bytes[..]),
+            _ => None,
+        });
+        bytes.collect()
+    }
+
+    #[test]
+    fn writes_are_cut_and_the_body_stays() {
+        let reply = Reply::status(200).send("abcde").send("f");
+        let cut = reply.clone().in_writes_of(2);
+        assert_eq!(sends(&cut), [&b"ab"[..], b"cd", b"e", b"f"]);
+        assert_eq!(cut.body(), reply.body());
+    }
+
+    #[test]
+    fn cuts_and_early_ends_keep_what_lies_before() {
+        let reply = Reply::status(200).send("abc").send("def");
+        let cut = reply.clone().cut_at(4);
+        assert_eq!(sends(&cut), [b"abcd"]);
+        assert!(matches!(cut.steps.back(), Some(Step::Cut)));
+        let ended = reply.ended_at(99);
+        assert_eq!(sends(&ended), [b"abcdef"]);
+        assert!(matches!(ended.steps.back(), Some(Step::Send(_))));
+    }
+}

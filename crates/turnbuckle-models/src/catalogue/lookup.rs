@@ -130,7 +130,7 @@ fn find(model: &str) -> Option<(Row, String)> {
     let row = data.models.into_iter().find(|row| {
         row.names.iter().any(|name| {
             let name = name.replace('.', "-");
-            wanted.iter().any(|w| *w == name)
+            wanted.contains(&name)
         })
     })?;
     Some((row, data.as_of))
