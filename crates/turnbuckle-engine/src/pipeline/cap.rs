@@ -38,7 +38,9 @@ pub(super) fn fits(value: &Value, cap: usize) -> bool {
             Ok(())
         }
     }
-    serde_json::to_writer(Count(cap), value).is_ok()
+    // Quoting only makes text longer, so long texts need not be looked at.
+    let obvious = value.as_str().is_some_and(|text| text.len() > cap);
+    !obvious && serde_json::to_writer(Count(cap), value).is_ok()
 }
 
 /// The output as it is stored, and what must be kept aside if it was too large.

@@ -69,7 +69,7 @@ async fn recover(
     let probed =
         guarded_eventual(|| entry.tool().probe(ctx.idempotency_key(), &call.args, ctx)).await;
     match probed {
-        Ok(Probe::Done(output)) => Ok(output),
+        Ok(Probe::Done(output)) => Ok(*output),
         Ok(Probe::NotDone) => run(entry, call.args.clone(), ctx, &env.limits).await,
         Ok(Probe::Unknown) | Err(_) => {
             let text = format!(

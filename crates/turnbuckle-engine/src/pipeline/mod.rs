@@ -40,3 +40,8 @@ pub use execute::{Executed, execute};
 pub use hooks::{HookCall, Hooks, NoHooks, Transformed};
 pub use policy::{Allowance, Allowances, ArgTest, Policy, PolicyDecision, Rule, Test};
 pub use prepare::prepare;
+
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;

@@ -1,14 +1,9 @@
 //! Executes a tool: with a deadline, stopped when the turn is, its panics contained.
 
 use super::env::PipelineLimits;
-use crate::tool::eventual::{Panic, guarded};
+use crate::tool::eventual::{Contained, Panic, guarded};
 use crate::tool::toolbox::Entry;
 use crate::tool::{ToolContext, ToolOutput};
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
-use std::panic::AssertUnwindSafe;
-use std::pin::Pin;
-use std::task::{Context, Poll};
 use tokio::time::sleep;
 use turnbuckle_core::error::{ToolError, ToolErrorCode};
 use turnbuckle_core::json::{Json, clip};
@@ -37,7 +32,7 @@ pub(super) async fn run(
     // Whatever the tool spawned under this token ends with the call, however it ends.
     let _ended = stop.clone().drop_guard();
     let mut running = match guarded(|| tool.execute(args, ctx.clone())) {
-        Ok(run) => Contained(Some(run.0)),
+        Ok(run) => Contained::new(run.0),
         Err(panic) => return Err(panicked(entry, &panic)),
     };
     let limit = contract.timeout.unwrap_or(limits.timeout);
@@ -51,46 +46,24 @@ pub(super) async fn run(
             let over = async { sleep(limits.grace).await };
             tokio::select! {
                 biased;
-                // What was finished in time counts, whatever it was stopped for.
-                outcome = &mut running => match outcome {
-                    Ok(Err(error)) => Ok(Err(ToolError::new(ToolErrorCode::Cancelled, error.message))),
-                    other => other,
-                },
+                outcome = &mut running => outcome,
                 () = over => Ok(stopped),
             }
         }
         () = late => {
-            let text = format!("`{name}` did not finish within {limit:?} and was stopped.{}", doubt(contract.traits.effect));
+            let doubt = doubt(contract.traits.effect);
+            let text = format!("`{name}` did not finish within {limit:?} and was stopped.{doubt}");
             Ok(Err(ToolError::new(ToolErrorCode::Timeout, text)))
         }
     };
     match outcome {
         Ok(Ok(output)) => Ok(output),
+        // What was finished counts, even after a stop; what failed then, failed because of it.
+        Ok(Err(error)) if stop.is_cancelled() => {
+            Err(bounded(ToolError::new(ToolErrorCode::Cancelled, error.message)))
+        }
         Ok(Err(error)) => Err(bounded(error)),
         Err(panic) => Err(panicked(entry, &panic)),
-    }
-}
-
-/// A running tool whose panics do not get out, not even when it is dropped.
-struct Contained(Option<BoxFuture<'static, Outcome>>);
-
-impl Future for Contained {
-    type Output = Result<Outcome, Panic>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        match &mut self.0 {
-            Some(run) => AssertUnwindSafe(run).catch_unwind().poll_unpin(cx).map_err(Panic::of),
-            None => Poll::Pending,
-        }
-    }
-}
-
-impl Drop for Contained {
-    fn drop(&mut self) {
-        let run = self.0.take();
-        if let Err(panic) = guarded(|| drop(run)) {
-            tracing::error!("a tool panicked while it was dropped: {panic}");
-        }
     }
 }
 

@@ -55,10 +55,10 @@ pub(super) async fn validate(
             "The arguments of `{name}` could not be checked, since its check failed: {panic}"
         ))
     })??;
-    if let Some(canonical) = &validated.args {
-        if let Some(clamped) = restrict(entry, canonical, ctx)? {
-            validated.args = Some(clamped);
-        }
+    if let Some(canonical) = &validated.args
+        && let Some(clamped) = restrict(entry, canonical, ctx)?
+    {
+        validated.args = Some(clamped);
     }
     check_schema(entry, validated.args.as_ref().unwrap_or(args))?;
     Ok(validated)

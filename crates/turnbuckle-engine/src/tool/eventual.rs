@@ -5,6 +5,8 @@ use futures_util::future::BoxFuture;
 use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
 /// A value now, or a future of it.
 pub enum Eventual<'a, T> {
@@ -63,6 +65,35 @@ pub(crate) async fn guarded_eventual<'a, T>(
 ) -> Result<T, Panic> {
     match guarded(work)? {
         Eventual::Ready(value) => Ok(value),
-        Eventual::Later(future) => AssertUnwindSafe(future).catch_unwind().await.map_err(Panic::of),
+        Eventual::Later(future) => Contained::new(future).await,
+    }
+}
+
+/// A running future that is not ours: its panics become errors, those while it is dropped included.
+pub(crate) struct Contained<'a, T>(Option<BoxFuture<'a, T>>);
+
+impl<'a, T> Contained<'a, T> {
+    pub(crate) fn new(future: BoxFuture<'a, T>) -> Self {
+        Self(Some(future))
+    }
+}
+
+impl<T> Future for Contained<'_, T> {
+    type Output = Result<T, Panic>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut self.0 {
+            Some(run) => AssertUnwindSafe(run).catch_unwind().poll_unpin(cx).map_err(Panic::of),
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl<T> Drop for Contained<'_, T> {
+    fn drop(&mut self) {
+        let future = self.0.take();
+        if let Err(panic) = guarded(|| drop(future)) {
+            tracing::error!("code of a tool or a hook panicked while it was dropped: {panic}");
+        }
     }
 }

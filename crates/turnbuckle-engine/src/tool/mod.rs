@@ -157,11 +157,18 @@ impl Validated {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Probe {
     /// It took effect, with this output.
-    Done(ToolOutput),
+    Done(Box<ToolOutput>),
     /// It took no effect and may be executed.
     NotDone,
     /// Nobody can tell.
     Unknown,
+}
+
+impl Probe {
+    /// It took effect, with this output.
+    pub fn done(output: ToolOutput) -> Self {
+        Self::Done(Box::new(output))
+    }
 }
 
 /// Whether a captured action still fits.

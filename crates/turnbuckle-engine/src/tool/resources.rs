@@ -5,9 +5,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+/// A value with the name of its type.
+type Named = (&'static str, Arc<dyn Any + Send + Sync>);
+
 /// Values by type. Cheap to clone.
 #[derive(Clone, Default)]
-pub struct Resources(Arc<BTreeMap<TypeId, (&'static str, Arc<dyn Any + Send + Sync>)>>);
+pub struct Resources(Arc<BTreeMap<TypeId, Named>>);
 
 impl Resources {
     /// Nothing.

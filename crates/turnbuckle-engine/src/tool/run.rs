@@ -16,7 +16,19 @@ pub enum ToolEvent {
     /// It is under way.
     Progress(Json),
     /// It is done; nothing is read after this.
-    Done(Result<ToolOutput, ToolError>),
+    Done(Box<Result<ToolOutput, ToolError>>),
+}
+
+impl ToolEvent {
+    /// It is under way.
+    pub fn progress(data: impl Into<Json>) -> Self {
+        Self::Progress(data.into())
+    }
+
+    /// It is done.
+    pub fn done(result: Result<ToolOutput, ToolError>) -> Self {
+        Self::Done(Box::new(result))
+    }
 }
 
 impl ToolRun {
@@ -42,7 +54,7 @@ impl ToolRun {
             while let Some(event) = events.next().await {
                 match event {
                     ToolEvent::Progress(data) => ctx.report(data),
-                    ToolEvent::Done(result) => return result,
+                    ToolEvent::Done(result) => return *result,
                 }
             }
             Err(ToolError::failed(

@@ -1,0 +1,5 @@
+//! The pipeline as a specification.
+
+mod checking;
+mod executing;
+mod permission;
