@@ -79,7 +79,7 @@ fn verdict(
         PrepareStage::Approved { .. } => denied(env, entry, ctx, &args),
     };
     let contract = entry.tool().contract();
-    let expires_at = expiry(ctx.now(), contract.expires_after.or(env.limits.expires_after));
+    let expires_at = || expiry(ctx, contract.expires_after.or(env.limits.expires_after));
     let verdict = match permission {
         Permission::Deny(error) => return Verdict::Refuse { error, args: Some(args) },
         Permission::Ask(reason) => {
@@ -88,12 +88,14 @@ fn verdict(
                 digest: digest_args(entry.tool(), &args),
                 reason: with_notes(reason, &warnings),
                 editable: editable(entry),
-                expires_at,
+                expires_at: expires_at(),
             };
             Verdict::Ask { args, question: Box::new(question) }
         }
         Permission::Allow => match contract.traits.runs_on {
-            RunsOn::Client => Verdict::Client { args, title: contract.title.clone(), expires_at },
+            RunsOn::Client => {
+                Verdict::Client { args, title: contract.title.clone(), expires_at: expires_at() }
+            }
             RunsOn::Server | RunsOn::Agent(_) => Verdict::Run { args },
         },
     };
@@ -101,8 +103,8 @@ fn verdict(
     verdict
 }
 
-fn expiry(now: Timestamp, after: Option<Duration>) -> Option<Timestamp> {
-    after.map(|after| now.plus(i64::try_from(after.as_millis()).unwrap_or(i64::MAX)))
+fn expiry(ctx: &ToolContext, after: Option<Duration>) -> Option<Timestamp> {
+    after.map(|after| ctx.now().plus(i64::try_from(after.as_millis()).unwrap_or(i64::MAX)))
 }
 
 /// The person who decides should know what was assumed.
