@@ -14,9 +14,11 @@
 //! | [`retry`] | which failures are tried again, and when |
 //! | [`context`] | the context store: references, path walker, bindings |
 //! | [`prompt`] | the system prompt: sections, tiers, cache breakpoints |
+//! | [`compaction`] | where to cut a history that does not fit |
 //! | [`machine`] | the turn: inputs in, effects and events out |
 
 pub mod arguments;
+pub mod compaction;
 pub mod context;
 pub mod error;
 pub mod event;

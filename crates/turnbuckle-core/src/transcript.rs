@@ -114,6 +114,16 @@ impl Transcript {
         self.entries.push(entry);
     }
 
+    /// The same list with another entry at `index`.
+    #[must_use]
+    pub fn with_entry(&self, index: usize, entry: Arc<Entry>) -> Self {
+        let mut entries = self.entries.clone();
+        if let Some(slot) = entries.get_mut(index) {
+            *slot = entry;
+        }
+        Self { entries }
+    }
+
     /// Appends an item without a source.
     pub fn push_item(&mut self, item: Item) {
         self.push(Entry::new(item, None));

@@ -1,0 +1,206 @@
+//! Peer: Turnbuckle, its engine over the Chat Completions wire.
+//!
+//! Usage: `turnbuckle-bench [--threads N] [--journal FILE] JOB`; without `--threads` the current-thread runtime, without
+//! `--journal` turns that are not stored.
+
+use futures_util::StreamExt;
+use mockllm::job::{First, Job, Meter, Totals, history_text};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use turnbuckle::core::event::{Event, EventKind};
+use turnbuckle::core::model::ModelRef;
+use turnbuckle::core::outcome::Outcome;
+use turnbuckle::core::transcript::{Item, Transcript};
+use turnbuckle::core::{limits::AgentLimits, model::Block};
+use turnbuckle::models::{ProviderConfig, Providers};
+use turnbuckle::store::{SqliteStore, Store};
+use turnbuckle::tool::ToolContext;
+use turnbuckle::{Agent, Agents, Engine, TurnStream, tool};
+
+type Error = Box<dyn std::error::Error + Send + Sync>;
+
+const SYSTEM: &str = "You are a helpful assistant. Use the lookup tool to read records.";
+const PROMPT: &str = "Look up the records and summarise them.";
+
+/// How long the tool takes.
+struct Delay(Duration);
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Lookup {
+    id: i64,
+}
+
+#[derive(serde::Serialize)]
+struct Record {
+    id: i64,
+    name: String,
+    ok: bool,
+}
+
+/// Look up one record by its id.
+#[tool(effect = "read_only")]
+async fn lookup(args: Lookup, ctx: ToolContext) -> Result<Record, turnbuckle::core::error::ToolError> {
+    let delay = ctx.resource::<Delay>()?.0;
+    if !delay.is_zero() {
+        tokio::time::sleep(delay).await;
+    }
+    Ok(Record { id: args.id, name: format!("record {}", args.id), ok: true })
+}
+
+struct Shared {
+    engine: Engine,
+    history: Transcript,
+    job: Job,
+    journaled: bool,
+}
+
+impl Shared {
+    async fn stream(&self) -> Result<TurnStream, Error> {
+        if !self.journaled {
+            return Ok(self.engine.converse("main", self.history.clone(), PROMPT)?);
+        }
+        let session = self.engine.create_session("bench", "bench", "main").await?;
+        let submitted = self.engine.submit(&session.key, PROMPT).await?;
+        submitted.stream().ok_or_else(|| "the session is busy".into())
+    }
+
+    async fn turn(&self, totals: &mut Totals, first: &mut Option<First>) -> Result<(), Error> {
+        let started = Instant::now();
+        let mut stream = self.stream().await?;
+        let mut text = String::new();
+        let mut outcome = None;
+        while let Some(event) = stream.next().await {
+            totals.events += 1;
+            self.take(event, &mut text, &mut outcome, totals, first);
+        }
+        match outcome {
+            Some(Outcome::Completed) => {}
+            other => return Err(format!("the turn ended as {other:?}").into()),
+        }
+        totals.text_chars += text.chars().count() as u64;
+        totals.last_text = text;
+        totals.turn_ms.push(started.elapsed().as_secs_f64() * 1e3);
+        Ok(())
+    }
+
+    fn take(
+        &self,
+        event: Event,
+        text: &mut String,
+        outcome: &mut Option<Outcome>,
+        totals: &mut Totals,
+        first: &mut Option<First>,
+    ) {
+        match event.kind {
+            EventKind::TextDelta { text: delta, .. } => {
+                first.get_or_insert_with(|| self.job.first());
+                text.push_str(&delta);
+            }
+            EventKind::ToolCallCompleted { .. } => totals.tool_calls += 1,
+            EventKind::TurnCompleted { .. } => *outcome = Some(Outcome::Completed),
+            EventKind::TurnError { error, .. } => *outcome = Some(Outcome::Error { error }),
+            EventKind::TurnExhausted { reason, .. } => *outcome = Some(Outcome::Exhausted { reason }),
+            _ => {}
+        }
+    }
+}
+
+async fn shared(job: Job, journal: Option<PathBuf>) -> Result<Shared, Error> {
+    let config: ProviderConfig = serde_json::from_value(serde_json::json!({
+        "wire": "openai-chat", "base_url": job.base_url, "max_concurrency": 4096,
+        "headers": {"authorization": "Bearer test"},
+    }))?;
+    let providers = Providers::new([("mock".to_owned(), config)].into());
+    let model = providers.model(&ModelRef::new("mock", job.model.as_str()))?;
+    let agent = Agent::builder("main")
+        .instructions(SYSTEM)
+        .tool(lookup())
+        .limits(AgentLimits { max_iterations: 20, ..AgentLimits::default() })
+        .build()?;
+    let resources = turnbuckle::tool::Resources::new().with(Delay(job.tool_delay()));
+    let domain = Agents::new([agent]).with_resources(resources);
+    let mut builder =
+        Engine::builder().domain(domain).models(turnbuckle::runtime::Models::new(model));
+    let journaled = journal.is_some();
+    if let Some(path) = journal {
+        let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&path).await?);
+        builder = builder.shared_store(store);
+    }
+    let mut history = Transcript::default();
+    for i in 0..job.history {
+        let text = history_text(i);
+        history.push_item(match i % 2 {
+            0 => Item::User { text },
+            _ => Item::Assistant { blocks: vec![Block::Text { text, native: None }] },
+        });
+    }
+    Ok(Shared { engine: builder.build()?, history, job, journaled })
+}
+
+async fn run(job: Job, name: String, journal: Option<PathBuf>) -> Result<serde_json::Value, Error> {
+    let shared = Arc::new(shared(job, journal).await?);
+    let mut cold = None;
+    for i in 0..shared.job.warmup.max(1) {
+        let mut first = None;
+        shared.turn(&mut Totals::default(), &mut first).await?;
+        if i == 0 {
+            cold = first;
+        }
+    }
+    let meter = Meter::start(cold);
+    let mut totals = Totals::default();
+    if shared.job.concurrency <= 1 {
+        for _ in 0..shared.job.turns {
+            shared.turn(&mut totals, &mut None).await?;
+        }
+    } else {
+        let each = shared.job.turns / shared.job.concurrency;
+        let tasks: Vec<_> = (0..shared.job.concurrency)
+            .map(|_| {
+                let shared = shared.clone();
+                tokio::spawn(async move {
+                    let mut totals = Totals::default();
+                    for _ in 0..each {
+                        shared.turn(&mut totals, &mut None).await?;
+                    }
+                    Ok::<_, Error>(totals)
+                })
+            })
+            .collect();
+        for task in tasks {
+            totals.merge(task.await??);
+        }
+    }
+    let versions = serde_json::json!({"turnbuckle": env!("CARGO_PKG_VERSION")});
+    Ok(meter.report(&name, versions, totals))
+}
+
+fn main() -> Result<(), Error> {
+    let (mut threads, mut journal, mut job) = (0_usize, None, None);
+    let mut args = std::env::args().skip(1);
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "--threads" => threads = args.next().ok_or("--threads N")?.parse()?,
+            "--journal" => journal = Some(PathBuf::from(args.next().ok_or("--journal FILE")?)),
+            _ => job = Some(serde_json::from_str::<Job>(&arg)?),
+        }
+    }
+    let job = job.ok_or("no job given")?;
+    let name = format!("turnbuckle-t{threads}");
+    let mut builder = match threads {
+        0 => tokio::runtime::Builder::new_current_thread(),
+        _ => tokio::runtime::Builder::new_multi_thread(),
+    };
+    if threads > 0 {
+        builder.worker_threads(threads);
+    }
+    let runtime = builder.enable_all().build()?;
+    let value = match threads {
+        0 => runtime.block_on(run(job, name, journal))?,
+        // Workers do the work, as in a server.
+        _ => runtime.block_on(async move { tokio::spawn(run(job, name, journal)).await })??,
+    };
+    println!("{value}");
+    Ok(())
+}

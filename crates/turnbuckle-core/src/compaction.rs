@@ -1,0 +1,241 @@
+//! Where to cut a history that does not fit, and how to shrink what cannot be cut. Pure: tokens come in, decisions go out.
+
+use crate::json::clip;
+use crate::model::Block;
+use crate::transcript::{Entry, Item, ToolResult, Transcript};
+use std::sync::Arc;
+
+/// How many of the newest entries always stay as they are.
+const KEPT_ENTRIES: usize = 2;
+
+/// Where to cut: entries before the index are summarised, the rest stays. `None` when nothing can be cut.
+///
+/// The rest is as long as `keep_tokens` allows, but never shorter than the newest entries. A cut never divides calls from
+/// their results: every provider refuses half a pair.
+pub fn cut(
+    entries: &[Arc<Entry>],
+    tokens: &dyn Fn(&Entry) -> u32,
+    keep_tokens: u32,
+) -> Option<usize> {
+    let mut kept: u32 = 0;
+    let mut at = entries.len();
+    while let Some(entry) = at.checked_sub(1).and_then(|i| entries.get(i)) {
+        kept = kept.saturating_add(tokens(entry));
+        let newest = entries.len() - at < KEPT_ENTRIES;
+        if kept > keep_tokens && !newest {
+            break;
+        }
+        at -= 1;
+    }
+    // Results belong to the answer before them, which then goes, too.
+    while entries.get(at).is_some_and(|e| matches!(e.item, Item::ToolResults { .. })) {
+        at += 1;
+    }
+    (at > 0 && at < entries.len()).then_some(at)
+}
+
+/// Entries as text for the model that summarises them, each clipped to `each` bytes.
+pub fn as_text(entries: &[Arc<Entry>], each: usize) -> String {
+    let mut out = String::new();
+    let mut line = |who: &str, text: &str| {
+        let shown = clip(text, each);
+        out.push_str(who);
+        out.push_str(": ");
+        out.push_str(shown);
+        if shown.len() < text.len() {
+            out.push_str(" […]");
+        }
+        out.push('\n');
+    };
+    for entry in entries {
+        match &entry.item {
+            Item::User { text } => line("User", text),
+            Item::System { text } => line("Note", text),
+            Item::Assistant { blocks } => {
+                for block in blocks {
+                    match block {
+                        Block::Text { text, .. } => line("Assistant", text),
+                        Block::ToolCall { name, arguments, .. } => {
+                            line("Assistant called", &format!("{name} {arguments}"));
+                        }
+                        Block::Thinking { .. } | Block::Native { .. } => {}
+                    }
+                }
+            }
+            Item::ToolResults { results } => {
+                for result in results {
+                    line(&format!("Result of {}", result.name), &result.content);
+                }
+            }
+        }
+    }
+    out
+}
+
+/// Cuts single texts of more than `bytes` bytes, with a marker where something is missing. `None` when there are none.
+pub fn trim_large(transcript: &Transcript, bytes: usize) -> Option<Transcript> {
+    map_texts(transcript, &mut |text| {
+        if text.len() <= bytes {
+            return None;
+        }
+        let kept = clip(text, bytes);
+        Some(format!(
+            "{kept}\n[… {} bytes were left out here to fit the model's window]",
+            text.len() - kept.len()
+        ))
+    })
+}
+
+/// Empties the oldest tool results until `fits` says so. `None` when that does not help.
+pub fn drop_old_results(
+    transcript: &Transcript,
+    fits: &dyn Fn(&Transcript) -> bool,
+) -> Option<Transcript> {
+    const GONE: &str =
+        "[This result was left out to save space. Make the call again if you need it.]";
+    let mut current = transcript.clone();
+    let count = current.entries().len();
+    for index in 0..count.saturating_sub(KEPT_ENTRIES) {
+        let Some(entry) = current.entries().get(index) else { continue };
+        let Item::ToolResults { results } = &entry.item else { continue };
+        let results: Vec<ToolResult> =
+            results.iter().map(|r| ToolResult { content: GONE.to_owned(), ..r.clone() }).collect();
+        let replaced = Entry::new(Item::ToolResults { results }, entry.source.clone());
+        current = current.with_entry(index, replaced);
+        if fits(&current) {
+            return Some(current);
+        }
+    }
+    None
+}
+
+fn map_texts(
+    transcript: &Transcript,
+    change: &mut dyn FnMut(&str) -> Option<String>,
+) -> Option<Transcript> {
+    let mut out = transcript.clone();
+    let mut any = false;
+    for (index, entry) in transcript.entries().iter().enumerate() {
+        let item = match &entry.item {
+            Item::User { text } => change(text).map(|text| Item::User { text }),
+            Item::System { text } => change(text).map(|text| Item::System { text }),
+            Item::ToolResults { results } => {
+                let mut changed = false;
+                let mut new = Vec::with_capacity(results.len());
+                for result in results {
+                    let content = change(&result.content);
+                    changed |= content.is_some();
+                    let content = content.unwrap_or_else(|| result.content.clone());
+                    new.push(ToolResult { content, ..result.clone() });
+                }
+                changed.then_some(Item::ToolResults { results: new })
+            }
+            // What a model said is its own; providers check signatures over it.
+            Item::Assistant { .. } => None,
+        };
+        if let Some(item) = item {
+            out = out.with_entry(index, Entry::new(item, entry.source.clone()));
+            any = true;
+        }
+    }
+    any.then_some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn user(text: &str) -> Arc<Entry> {
+        Entry::new(Item::User { text: text.into() }, None)
+    }
+
+    fn call(id: &str) -> Arc<Entry> {
+        let block = Block::ToolCall {
+            wire_id: id.into(),
+            name: "search".into(),
+            arguments: "{}".into(),
+            native: None,
+        };
+        Entry::new(Item::Assistant { blocks: vec![block] }, None)
+    }
+
+    fn result(id: &str, content: &str) -> Arc<Entry> {
+        let result = ToolResult {
+            wire_id: id.into(),
+            name: "search".into(),
+            content: content.into(),
+            is_error: false,
+        };
+        Entry::new(Item::ToolResults { results: vec![result] }, None)
+    }
+
+    fn size(entry: &Entry) -> u32 {
+        as_text(&[Entry::new(entry.item.clone(), None)], usize::MAX).len() as u32
+    }
+
+    #[test]
+    fn a_cut_keeps_the_newest_and_never_divides_a_call_from_its_result() {
+        let entries =
+            [user("old"), call("a"), result("a", &"x".repeat(100)), user("new"), user("newest")];
+        // The budget would end within the pair; the result goes with its call.
+        assert_eq!(cut(&entries, &size, 140), Some(3));
+        assert_eq!(cut(&entries, &size, 10_000), None);
+        assert_eq!(cut(&entries, &size, 0), Some(3));
+    }
+
+    #[test]
+    fn one_large_message_is_trimmed_with_a_marker() {
+        let mut t = Transcript::default();
+        t.push(user(&"y".repeat(500)));
+        let trimmed = trim_large(&t, 100).unwrap();
+        let Item::User { text } = &trimmed.entries()[0].item else { panic!() };
+        assert!(
+            text.ends_with("[… 400 bytes were left out here to fit the model's window]"),
+            "{text}"
+        );
+        assert!(trim_large(&trimmed, 500).is_none());
+    }
+
+    #[test]
+    fn the_oldest_results_go_first() {
+        let mut t = Transcript::default();
+        for entry in [
+            call("a"),
+            result("a", "first"),
+            call("b"),
+            result("b", "second"),
+            user("x"),
+            user("y"),
+        ] {
+            t.push(entry);
+        }
+        let total = |t: &Transcript| t.entries().iter().map(|e| size(e)).sum::<u32>();
+        let before = total(&t);
+        let shrunk = drop_old_results(&t, &|t| total(t) != before).unwrap();
+        assert!(as_text(shrunk.entries(), 1000).contains("second"));
+        assert!(!as_text(shrunk.entries(), 1000).contains("first"));
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_the_history_no_result_is_left_without_its_call(
+            kinds in prop::collection::vec(0..3u8, 0..30),
+            keep in 0..2000u32,
+        ) {
+            let mut entries = Vec::new();
+            for (i, kind) in kinds.iter().enumerate() {
+                if *kind == 0 {
+                    entries.push(call(&i.to_string()));
+                    entries.push(result(&i.to_string(), "some result"));
+                } else {
+                    entries.push(user("some text"));
+                }
+            }
+            if let Some(at) = cut(&entries, &size, keep) {
+                prop_assert!(at > 0 && at < entries.len());
+                prop_assert!(!matches!(entries[at].item, Item::ToolResults { .. }), "divided at {}", at);
+            }
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! Storing each step before the next one is taken.
+
+use super::work::CapturedCall;
+use super::{DriveError, Driver};
+use crate::session::SessionState;
+use std::collections::{BTreeMap, BTreeSet};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::time::{Instant, Sleep};
+use turnbuckle_core::event::{Event, EventKind};
+use turnbuckle_core::ids::MessageId;
+use turnbuckle_core::machine::{ExecuteResult, Input, Recorded, Superseded};
+use turnbuckle_core::message::Message;
+use turnbuckle_core::outcome::Outcome;
+use turnbuckle_core::part::Part;
+use turnbuckle_core::time::Timestamp;
+use turnbuckle_store::{
+    Blob, Commit, Delivery, NewCaptured, OpenTurn, Posted, SessionKey, SessionStatus, Store, StoreError, TurnChange,
+    TurnStatus,
+};
+
+/// How often a commit is tried while the store is away, and how long the longest wait between two tries is.
+const COMMIT_ATTEMPTS: u32 = 12;
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
+
+/// Whether the session's own state may have changed since it was last stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Changed {
+    No,
+    Maybe,
+}
+
+/// The session's own state during a turn: what tools and the domain change beside the message.
+pub(crate) type SessionSide = Arc<SessionState>;
+
+/// Collects what a commit holds and writes it.
+pub(crate) struct Writer {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) key: SessionKey,
+    pub(crate) fence: u64,
+    pub(crate) lease: Duration,
+    pub(crate) side: SessionSide,
+    pub(crate) journal: Vec<Recorded>,
+    pub(crate) events: Vec<Event>,
+    pub(crate) blobs: Vec<crate::pipeline::Blob>,
+    pub(crate) consumed: Vec<u64>,
+    pub(crate) state_changed: Changed,
+    /// The turn to open with the first commit.
+    pub(crate) open: Option<OpenTurn>,
+    /// Steering messages told to the machine, with their place in the inbox. They leave the inbox when they enter the message.
+    pub(crate) steering: BTreeMap<MessageId, u64>,
+    captured: Vec<NewCaptured>,
+    cards: BTreeSet<MessageId>,
+    last_state: Option<String>,
+    renew: Pin<Box<Sleep>>,
+}
+
+impl Writer {
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        key: SessionKey,
+        fence: u64,
+        lease: Duration,
+        side: SessionSide,
+    ) -> Self {
+        Self {
+            store,
+            key,
+            fence,
+            lease,
+            side,
+            journal: Vec::new(),
+            events: Vec::new(),
+            blobs: Vec::new(),
+            consumed: Vec::new(),
+            state_changed: Changed::No,
+            open: None,
+            steering: BTreeMap::new(),
+            captured: Vec::new(),
+            cards: BTreeSet::new(),
+            last_state: None,
+            renew: Box::pin(tokio::time::sleep(lease / 3)),
+        }
+    }
+
+    /// What events say beside the message: cards to store, steering that entered.
+    pub(crate) fn note_events(&mut self, from: usize) {
+        for event in self.events.get(from..).unwrap_or_default() {
+            match &event.kind {
+                EventKind::ApprovalRequired { card } | EventKind::ClientToolRequired { card } => {
+                    self.cards.insert(card.id.clone());
+                }
+                EventKind::ApprovalDecided { card, .. } => {
+                    self.cards.insert(card.clone());
+                }
+                EventKind::PartAdded { value, .. } => {
+                    if let Part::Input(input) = &**value
+                        && let Some(id) = &input.message
+                        && let Some(n) = self.steering.remove(id)
+                    {
+                        self.consumed.push(n);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    pub(crate) fn note_captured(&mut self, call: &CapturedCall, result: &ExecuteResult) {
+        let ExecuteResult::Success { result, .. } = result else { return };
+        let action = serde_json::json!({
+            "call": call.call, "tool": call.tool, "args": call.args, "index": call.index,
+            "predicted": result.output, "digest": result.digest,
+        });
+        let turn = self.open.as_ref().map(|o| o.id.clone());
+        let turn = turn.or_else(|| self.events.last().map(|e| e.turn.clone()));
+        if let Some(turn) = turn {
+            self.captured.push(NewCaptured { turn, index: call.index, action: action.into() });
+        }
+    }
+
+    pub(crate) fn poll_renew(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.renew.as_mut().poll(cx)
+    }
+
+    pub(crate) async fn renew(&mut self, now: Timestamp) -> Result<(), StoreError> {
+        let every = self.lease / 3;
+        match self.store.renew(&self.key, self.fence, self.lease.as_millis() as u64, now).await {
+            Ok(()) => self.renew.as_mut().reset(Instant::now() + every),
+            // Trouble that passes: the lease has two thirds left.
+            Err(e) if e.retryable() => self.renew.as_mut().reset(Instant::now() + every / 8),
+            Err(e) => return Err(e),
+        }
+        Ok(())
+    }
+}
+
+impl Driver {
+    /// Writes what has come since the last commit. Nothing is forgotten when the store is away for a while: the same commit is
+    /// tried again, and nothing else is done meanwhile.
+    pub(super) async fn commit(&mut self, outcome: Option<&Outcome>) -> Result<(), DriveError> {
+        let now = self.now();
+        let messages = self.messages_to_store(outcome);
+        let Some(writer) = &mut self.writer else { return Ok(()) };
+        let mut commit = Commit::new(writer.key.clone(), writer.fence, now);
+        commit.messages = messages;
+        commit.open_turn = writer.open.take();
+        if commit.open_turn.is_some() {
+            commit.session_status = Some(SessionStatus::Running);
+        }
+        commit.journal = std::mem::take(&mut writer.journal);
+        commit.events = std::mem::take(&mut writer.events);
+        commit.consumed = std::mem::take(&mut writer.consumed);
+        commit.captured = std::mem::take(&mut writer.captured);
+        commit.blobs = writer.blobs.drain(..).map(as_store_blob).collect();
+        let cards = std::mem::take(&mut writer.cards);
+        let all = &self.turn.messages().cards;
+        commit.cards = all.iter().filter(|c| cards.contains(&c.id)).cloned().collect();
+        if outcome.is_some() {
+            writer.side.set_next_capture(self.turn.next_capture());
+        }
+        if writer.state_changed == Changed::Maybe || outcome.is_some() {
+            let state = writer.side.snapshot(self.runtime.domain_turn.state());
+            if writer.last_state.as_ref() != Some(&state) {
+                commit.state = Some(state.clone());
+                writer.last_state = Some(state);
+            }
+            writer.state_changed = Changed::No;
+        }
+        if let Some(outcome) = outcome {
+            let paused = *outcome == Outcome::Paused;
+            let status = if paused { TurnStatus::Paused } else { TurnStatus::Finished };
+            commit.turn = Some(TurnChange { id: self.id.clone(), status, outcome: Some(outcome.clone()) });
+            commit.session_status =
+                Some(if paused { SessionStatus::Paused } else { SessionStatus::Idle });
+        } else if self.resumed {
+            self.resumed = false;
+            commit.turn =
+                Some(TurnChange { id: self.id.clone(), status: TurnStatus::Running, outcome: None });
+            commit.session_status = Some(SessionStatus::Running);
+        }
+        let committed = write(&*writer.store, commit).await?;
+        if committed.pending > 0 {
+            self.control.knock();
+        }
+        Ok(())
+    }
+
+    /// The user's message when the turn opens; the assistant's when it pauses or ends.
+    fn messages_to_store(&self, outcome: Option<&Outcome>) -> Vec<Message> {
+        let mut messages = Vec::new();
+        if self.writer.as_ref().is_some_and(|w| w.open.is_some()) {
+            messages.push(Message::User(self.turn.spec().user.clone()));
+        }
+        if let (Some(_), Some(message)) = (outcome, self.turn.message()) {
+            messages.push(Message::Assistant(Box::new(message.clone())));
+        }
+        messages
+    }
+
+    /// Takes from the inbox what concerns the running turn. Queued messages wait for its end.
+    pub(super) async fn read_inbox(&mut self) -> Result<(), DriveError> {
+        let Some(writer) = &self.writer else { return Ok(()) };
+        let (store, key) = (writer.store.clone(), writer.key.clone());
+        let items = match store.inbox(&key).await {
+            Ok(items) => items,
+            // It is read again at the next commit.
+            Err(e) if e.retryable() => return Ok(()),
+            Err(e) => return Err(e.into()),
+        };
+        for item in items {
+            let known = self.writer.as_ref().is_some_and(|w| {
+                w.consumed.contains(&item.n) || w.steering.values().any(|n| *n == item.n)
+            });
+            if !known {
+                self.take_item(item.n, item.input)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn take_item(&mut self, n: u64, input: Posted) -> Result<(), DriveError> {
+        let input = match input {
+            Posted::Message { delivery: Delivery::Steer, message, .. } if self.turn.accepts_steering() => {
+                let id = message.id.clone();
+                // After a crash the machine may know the message already from the journal.
+                if !self.turn.knows_message(&id) {
+                    self.feed(Input::Steer { message })?;
+                }
+                if let Some(writer) = &mut self.writer {
+                    writer.steering.insert(id, n);
+                }
+                return Ok(());
+            }
+            Posted::Message { .. } => return Ok(()),
+            Posted::Stop { turn, .. } => {
+                if turn.is_none_or(|t| t == self.id) {
+                    self.stop(Superseded::No)?;
+                }
+                None
+            }
+            answer => crate::session::as_input(answer, self.turn.messages()),
+        };
+        if let Some(input) = input
+            && let Err(e) = self.feed(input)
+        {
+            // The card was settled some other way meanwhile; the post's own receipt said what it was.
+            tracing::info!(turn = %self.id, "an answer came too late: {e}");
+        }
+        if let Some(writer) = &mut self.writer {
+            writer.consumed.push(n);
+        }
+        self.must_store = super::Store::Now;
+        Ok(())
+    }
+}
+
+fn as_store_blob(blob: crate::pipeline::Blob) -> Blob {
+    Blob { id: blob.reference, media_type: blob.media_type.to_owned(), content: blob.text.to_string().into_bytes() }
+}
+
+/// Writes a commit, waiting for a store that is away. Repeating a commit is safe: the store knows the last one.
+pub(crate) async fn write(store: &dyn Store, commit: Commit) -> Result<turnbuckle_store::Committed, StoreError> {
+    let mut wait = Duration::from_millis(50);
+    for _ in 1..COMMIT_ATTEMPTS {
+        match store.commit(commit.clone()).await {
+            Err(e) if e.retryable() => {
+                tracing::warn!(session = %commit.key.id, "a step could not be stored yet: {}", e.report());
+                tokio::time::sleep(wait).await;
+                wait = (wait * 2).min(LONGEST_WAIT);
+            }
+            done => return done,
+        }
+    }
+    store.commit(commit).await
+}

@@ -1,0 +1,79 @@
+//! How others reach a running driver: stop it, tell it that its inbox has something, report progress.
+
+use crate::tool::ProgressSink;
+use futures_util::task::AtomicWaker;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Waker;
+use tokio_util::sync::CancellationToken;
+use turnbuckle_core::ids::CallId;
+use turnbuckle_core::json::Json;
+
+/// Shared by a driver and whoever may disturb it.
+#[derive(Default)]
+pub(crate) struct Control {
+    stop: AtomicBool,
+    inbox: AtomicBool,
+    reported: AtomicBool,
+    waker: AtomicWaker,
+    reports: Mutex<Vec<(CallId, Json)>>,
+    cancel: Mutex<CancellationToken>,
+}
+
+impl Control {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::default()
+    }
+
+    /// Stops the turn.
+    pub(crate) fn stop(&self) {
+        self.stop.store(true, Ordering::Release);
+        self.waker.wake();
+    }
+
+    /// Given to tools.
+    pub(crate) fn cancel_token(&self) -> CancellationToken {
+        self.cancel.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The next turn must not begin cancelled.
+    pub(crate) fn renew_cancel(&self) {
+        let mut cancel = self.cancel.lock().unwrap_or_else(PoisonError::into_inner);
+        if cancel.is_cancelled() {
+            *cancel = CancellationToken::new();
+        }
+    }
+
+    /// The inbox has something.
+    pub(crate) fn knock(&self) {
+        self.inbox.store(true, Ordering::Release);
+        self.waker.wake();
+    }
+
+    pub(crate) fn register(&self, waker: &Waker) {
+        self.waker.register(waker);
+    }
+
+    pub(crate) fn take_stop(&self) -> bool {
+        self.stop.load(Ordering::Acquire) && self.stop.swap(false, Ordering::AcqRel)
+    }
+
+    pub(crate) fn take_knock(&self) -> bool {
+        self.inbox.load(Ordering::Acquire) && self.inbox.swap(false, Ordering::AcqRel)
+    }
+
+    pub(crate) fn take_reports(&self) -> Vec<(CallId, Json)> {
+        if !self.reported.load(Ordering::Acquire) || !self.reported.swap(false, Ordering::AcqRel) {
+            return Vec::new();
+        }
+        std::mem::take(&mut *self.reports.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl ProgressSink for Control {
+    fn report(&self, call: &CallId, data: Json) {
+        self.reports.lock().unwrap_or_else(PoisonError::into_inner).push((call.clone(), data));
+        self.reported.store(true, Ordering::Release);
+        self.waker.wake();
+    }
+}

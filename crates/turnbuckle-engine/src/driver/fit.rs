@@ -1,0 +1,261 @@
+//! Making requests fit the model's window, and holding structured answers to their schema.
+
+use super::request::{Fitted, summary_entry};
+use super::{Driver, commit::Changed};
+use crate::runtime::AgentRuntime;
+use crate::session::Overlay;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use std::sync::Arc;
+use turnbuckle_core::compaction::{as_text, cut, drop_old_results, trim_large};
+use turnbuckle_core::error::{ModelError, ModelErrorKind};
+use turnbuckle_core::machine::{
+    AnswerDirectives, CallModel, CompactionReport, ModelAnswer,
+};
+use turnbuckle_core::model::{Block, ModelRequest, ModelResponse, SystemBlock};
+use turnbuckle_core::outcome::TurnError;
+use turnbuckle_core::part::{InputKind, Part};
+use turnbuckle_core::transcript::{Item, Transcript};
+use turnbuckle_core::usage::Purpose;
+use turnbuckle_models::tokens::{Fit, PromptCount};
+use turnbuckle_models::{Model, NoDeltas, TokenMeter};
+
+/// The answer's share of the window when nothing says how long it may be, as a divisor.
+const ANSWER_SHARE: u32 = 4;
+/// Tokens of a summary at the most.
+const SUMMARY_TOKENS: u32 = 1024;
+/// How the summary is asked for.
+const SUMMARISE: &str = "Summarise the conversation below for the assistant that will carry it on. Keep every fact, \
+decision, name, number, identifier and open question that may matter later, and what tools found. Leave out pleasantries. \
+Write plain text, no preamble.";
+/// How a structured answer is asked for again. The text before the colon marks the repair in the message.
+const REPAIR: &str = "Your answer does not satisfy the required schema";
+
+impl Driver {
+    /// The request's tokens as far as they were counted, and the work that makes it fit when it does not.
+    pub(super) fn fit(
+        &self,
+        model: &Arc<dyn Model>,
+        request: &ModelRequest,
+        call: &CallModel,
+    ) -> (Option<PromptCount>, Option<BoxFuture<'static, Fitted>>) {
+        let meter = self.assembler.meter(model);
+        let budget = budget(&**model, request);
+        match meter.fit(request, budget) {
+            Fit::Certain => (None, None),
+            Fit::Fits(count) => (Some(count), None),
+            Fit::Exceeds(count) => {
+                let before = u64::from(count.tokens);
+                let work = Compaction {
+                    model: model.clone(),
+                    meter,
+                    request: request.clone(),
+                    budget,
+                    before,
+                };
+                let message = call.message.clone();
+                let future = async move { Fitted { message, result: work.run().await } };
+                (Some(count), Some(future.boxed()))
+            }
+        }
+    }
+
+    /// What was summarised is kept with the session, so that a later turn does not summarise it again.
+    pub(super) fn note_overlay(&mut self, overlay: Option<Overlay>) {
+        if let (Some(writer), Some(overlay)) = (&mut self.writer, overlay) {
+            writer.side.set_overlay(overlay);
+            writer.state_changed = Changed::Maybe;
+        }
+    }
+
+    /// Validates a structured answer; one that fails is asked for once more, then the turn fails. There is never a made-up value.
+    pub(super) fn check_output(
+        &self,
+        agent: &AgentRuntime,
+        call: &CallModel,
+        answer: &ModelResponse,
+        out: &mut AnswerDirectives,
+    ) {
+        let Some(schema) = &agent.agent.output else { return };
+        if call.purpose != Purpose::Step || out.nudge.is_some() || out.stop.is_some() {
+            return;
+        }
+        let Err(problem) = check(&schema.schema, answer) else { return };
+        let message = self.turn.messages().get(&call.message);
+        let repaired = message.is_some_and(|m| {
+            m.parts.iter().any(|part| match part {
+                Part::Input(p) => p.kind == InputKind::Nudge && p.text.starts_with(REPAIR),
+                _ => false,
+            })
+        });
+        if repaired {
+            out.fail = Some(TurnError::InvalidOutput { message: problem });
+        } else {
+            out.nudge = Some(format!(
+                "{REPAIR}: {problem}. Answer again with JSON that does, and nothing else. The schema: {}",
+                schema.schema
+            ));
+        }
+    }
+}
+
+/// The value of a structured answer; a fence around it is forgiven.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn structured(text: &str) -> Result<serde_json::Value, String> {
+    let text = text.trim();
+    let inner = text.strip_prefix("```").and_then(|t| t.strip_suffix("```"));
+    let body = inner.map_or(text, |t| t.trim_start_matches(|c: char| c.is_ascii_alphabetic()));
+    serde_json::from_str(body.trim()).map_err(|e| format!("it is not JSON: {e}"))
+}
+
+fn check(schema: &serde_json::Value, answer: &ModelResponse) -> Result<(), String> {
+    let text: String = answer
+        .blocks
+        .iter()
+        .filter_map(|b| match b {
+            Block::Text { text, .. } => Some(text.as_str()),
+            _ => None,
+        })
+        .collect();
+    let value = structured(&text)?;
+    let validator = crate::tool::schema::compile(schema)?;
+    let errors: Vec<String> =
+        validator.iter_errors(&value).take(3).map(|e| format!("{} at `{}`", e, e.instance_path())).collect();
+    if errors.is_empty() { Ok(()) } else { Err(errors.join("; ")) }
+}
+
+/// Tokens that the request may have.
+fn budget(model: &dyn Model, request: &ModelRequest) -> u32 {
+    let info = model.info();
+    let answer = request.settings.max_output_tokens.unwrap_or(info.max_output_tokens);
+    info.context_window.saturating_sub(answer.min(info.context_window / ANSWER_SHARE))
+}
+
+struct Compaction {
+    model: Arc<dyn Model>,
+    meter: Arc<TokenMeter>,
+    request: ModelRequest,
+    budget: u32,
+    before: u64,
+}
+
+impl Compaction {
+    async fn run(mut self) -> Result<(Transcript, CompactionReport, Option<Overlay>), ModelError> {
+        let mut notes = Vec::new();
+        // A single text may take half of what there is; bytes are at least as many as tokens.
+        let largest = (self.budget / 2) as usize;
+        if let Some(trimmed) = trim_large(&self.request.transcript, largest.max(1)) {
+            self.request.transcript = trimmed;
+            notes.push("very long texts were shortened");
+        }
+        let mut summary_call = None;
+        let mut overlay = None;
+        if !self.fits(&self.request.transcript) {
+            match self.summarise().await {
+                Ok((transcript, answer, made)) => {
+                    self.request.transcript = transcript;
+                    summary_call = Some(Box::new(answer));
+                    overlay = made;
+                    notes.push("the older part of the conversation was summarised");
+                }
+                Err(error) if error.kind == ModelErrorKind::Cancelled => return Err(error),
+                Err(error) => {
+                    tracing::warn!("the history could not be summarised: {error}");
+                    notes.push("a summary could not be made");
+                }
+            }
+        }
+        if !self.fits(&self.request.transcript) {
+            let fits = |t: &Transcript| self.fits(t);
+            if let Some(dropped) = drop_old_results(&self.request.transcript, &fits) {
+                self.request.transcript = dropped;
+                notes.push("the oldest tool results were left out");
+            }
+        }
+        if !self.fits(&self.request.transcript) {
+            let message = format!(
+                "the request has about {} tokens and the model takes {}, even after everything that can go was left out",
+                self.meter.count(&self.request).tokens,
+                self.budget
+            );
+            return Err(ModelError::new(ModelErrorKind::ContextOverflow, message));
+        }
+        let after = u64::from(self.meter.count(&self.request).tokens);
+        let note = format!("To fit the model's window, {}.", notes.join(", and "));
+        let report = CompactionReport { note, before: self.before, after, summary_call };
+        Ok((self.request.transcript, report, overlay))
+    }
+
+    fn fits(&self, transcript: &Transcript) -> bool {
+        let request = ModelRequest { transcript: transcript.clone(), ..self.request.clone() };
+        self.meter.fit(&request, self.budget).fits()
+    }
+
+    async fn summarise(&self) -> Result<(Transcript, ModelAnswer, Option<Overlay>), ModelError> {
+        let counter = self.meter.counter().clone();
+        let tokens = |e: &turnbuckle_core::transcript::Entry| e.tokens(counter.key(), |i| counter.count_item(i));
+        let entries = self.request.transcript.entries();
+        let keep = self.budget / 3;
+        let at = cut(entries, &tokens, keep).ok_or_else(|| {
+            ModelError::new(ModelErrorKind::ContextOverflow, "there is nothing that could be summarised")
+        })?;
+        let (old, recent) = entries.split_at(at);
+        let mut failure = None;
+        // Two attempts, the second much smaller; never the same prompt again.
+        for each in [4000, 600] {
+            let mut text = as_text(old, each);
+            let most = (self.budget as usize).saturating_mul(2);
+            if text.len() > most {
+                let tail = text.len() - most;
+                let from = (tail..text.len()).find(|i| text.is_char_boundary(*i)).unwrap_or(text.len());
+                text = format!("[the beginning was left out]\n{}", text.get(from..).unwrap_or_default());
+            }
+            match self.ask_for_summary(text).await {
+                Ok(answer) => {
+                    let summary = text_of(&answer.response);
+                    let mut out = Transcript::default();
+                    out.push(summary_entry(&summary));
+                    for entry in recent {
+                        out.push(entry.clone());
+                    }
+                    let last = old.iter().rev().find_map(|e| e.source.clone());
+                    let overlay = last.map(|until| Overlay { until, summary });
+                    return Ok((out, answer, overlay));
+                }
+                Err(error) if error.kind == ModelErrorKind::ContextOverflow => failure = Some(error),
+                Err(error) => return Err(error),
+            }
+        }
+        Err(failure.unwrap_or_else(|| ModelError::new(ModelErrorKind::ContextOverflow, "no summary")))
+    }
+
+    async fn ask_for_summary(&self, text: String) -> Result<ModelAnswer, ModelError> {
+        let mut transcript = Transcript::default();
+        transcript.push_item(Item::User { text });
+        let mut request = ModelRequest::new(self.request.model.clone(), transcript);
+        request.system = vec![SystemBlock::new(SUMMARISE)];
+        request.settings.max_output_tokens = Some(SUMMARY_TOKENS);
+        let response = self.model.call(&request, &mut NoDeltas).await.map_err(|f| f.error)?;
+        if text_of(&response).trim().is_empty() {
+            return Err(ModelError::new(ModelErrorKind::Protocol, "the summary is empty"));
+        }
+        let cost_micros = self.model.info().cost_micros(&response.usage);
+        Ok(ModelAnswer {
+            response,
+            chunks: Vec::new(),
+            estimated: false,
+            cost_micros,
+            directives: AnswerDirectives::default(),
+        })
+    }
+}
+
+fn text_of(response: &ModelResponse) -> String {
+    let texts = response.blocks.iter().filter_map(|b| match b {
+        Block::Text { text, .. } => Some(text.as_str()),
+        _ => None,
+    });
+    texts.collect()
+}

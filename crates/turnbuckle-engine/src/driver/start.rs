@@ -1,0 +1,181 @@
+//! Starting the effects the machine asks for.
+
+use super::Driver;
+use super::deltas::DeltaBuffer;
+use super::work::{CapturedCall, CompactionWork, ModelWork};
+use crate::agent::{OnNoToolCalls, StepView};
+use crate::pipeline;
+use crate::runtime::AgentRuntime;
+use std::sync::Arc;
+use std::time::Duration;
+use turnbuckle_core::error::{ModelError, ModelErrorKind};
+use turnbuckle_core::machine::{
+    CallModel, Effect, EffectKind, ExecuteMode, FinalChanges, Input, MachineError, StepId,
+};
+use turnbuckle_core::model::ModelRequest;
+use turnbuckle_core::outcome::Outcome;
+use turnbuckle_core::usage::Purpose;
+use turnbuckle_models::tokens::PromptCount;
+
+impl Driver {
+    pub(super) fn start_model(&mut self, effect: Effect) -> Result<(), MachineError> {
+        let EffectKind::CallModel(call) = &effect.kind else { return Ok(()) };
+        let call = call.clone();
+        match self.build_request(&effect, &call) {
+            Ok(built) => match built.compaction {
+                Some(future) => {
+                    self.work.compactions.push(CompactionWork { effect, future });
+                    Ok(())
+                }
+                None => {
+                    self.send(effect, call, built.model, built.request, built.counted);
+                    Ok(())
+                }
+            },
+            Err(error) => self.feed(Input::ModelFailed { step: effect.step, error, partial: None }),
+        }
+    }
+
+    /// Sends a request that fits.
+    pub(super) fn send(
+        &mut self,
+        effect: Effect,
+        call: CallModel,
+        model: Arc<dyn turnbuckle_models::Model>,
+        request: ModelRequest,
+        counted: Option<PromptCount>,
+    ) {
+        let meter = self.assembler.meter(&model);
+        let request = Arc::new(request);
+        let buffer = DeltaBuffer::default();
+        let delay = call.after.as_ref().map(|error| retry_delay(error, call.attempt));
+        let future = {
+            let (model, request, mut sink) = (model.clone(), request.clone(), buffer.clone());
+            Box::pin(async move {
+                if let Some(delay) = delay {
+                    tokio::time::sleep(delay).await;
+                }
+                model.call(&request, &mut sink).await
+            })
+        };
+        self.work.models.push(ModelWork {
+            effect,
+            call,
+            model,
+            buffer,
+            future,
+            chunks: Vec::new(),
+            blocks: Vec::new(),
+            request,
+            meter,
+            counted,
+            due: None,
+        });
+    }
+
+    pub(super) fn start_prepare(&mut self, effect: Effect) -> Result<(), MachineError> {
+        let EffectKind::Prepare(check) = effect.kind else { return Ok(()) };
+        let Some(agent) = self.runtime.agents.get(&effect.agent) else { return Ok(()) };
+        let (step, env) = (effect.step, agent.env.clone());
+        self.work.prepares.push(Box::pin(async move { (step, pipeline::prepare(&env, &check).await) }));
+        Ok(())
+    }
+
+    pub(super) fn start_execute(&mut self, effect: Effect) -> Result<(), MachineError> {
+        let EffectKind::Execute(run) = effect.kind else { return Ok(()) };
+        let Some(agent) = self.runtime.agents.get(&effect.agent) else { return Ok(()) };
+        let (step, env) = (effect.step, agent.env.clone());
+        self.work.running.insert(run.call.clone(), step);
+        if let ExecuteMode::Capture { local_index } = run.mode {
+            let captured = CapturedCall {
+                call: run.call.clone(),
+                tool: run.tool.clone(),
+                args: run.args.clone(),
+                index: local_index,
+            };
+            self.work.captures.insert(step, captured);
+        }
+        self.work.executes.push(Box::pin(async move { (step, pipeline::execute(&env, &run).await) }));
+        Ok(())
+    }
+
+    /// Runs the domain's end-of-turn hooks. They are not ours, so a panic in them ends nothing.
+    pub(super) fn finalize(&mut self, step: StepId, outcome: &Outcome) -> Result<(), MachineError> {
+        let domain = &self.runtime.domain_turn;
+        let message = self.turn.message();
+        let changes = crate::tool::eventual::guarded(|| {
+            let changes = message.map(|m| domain.post_process(m)).unwrap_or_default();
+            domain.on_turn_end(outcome);
+            changes
+        });
+        let changes = changes.unwrap_or_else(|panic| {
+            tracing::error!(turn = %self.id, %panic, "a hook of the domain panicked at the end of the turn");
+            FinalChanges::default()
+        });
+        self.feed(Input::Finalized { step, changes: Box::new(changes) })
+    }
+
+    /// What an agent's hooks see of a model call.
+    pub(super) fn view<'a>(agent: &'a AgentRuntime, effect: &'a Effect, call: &CallModel) -> StepView<'a> {
+        StepView {
+            agent: &effect.agent,
+            iteration: call.iteration,
+            calls_made: call.calls_made,
+            tool_calls_made: call.tool_calls_made,
+            attempt: call.attempt,
+            limits: &agent.agent.limits,
+        }
+    }
+
+    /// What the agent's hooks make of an answer.
+    pub(super) fn directives(
+        &self,
+        effect: &Effect,
+        call: &CallModel,
+        answer: &turnbuckle_core::model::ModelResponse,
+    ) -> turnbuckle_core::machine::AnswerDirectives {
+        use crate::agent::{Flow, NoToolCalls};
+        use turnbuckle_core::machine::{AnswerDirectives, StopHere};
+        let mut out = AnswerDirectives::default();
+        let Some(agent) = self.runtime.agents.get(&effect.agent) else { return out };
+        if call.purpose == Purpose::Route {
+            return out;
+        }
+        let hooks = &agent.agent.hooks;
+        let view = Self::view(agent, effect, call);
+        let calls = answer.blocks.iter().any(|b| matches!(b, turnbuckle_core::model::Block::ToolCall { .. }));
+        if hooks.should_continue(&view, answer) == Flow::Stop
+            || (calls && hooks.process_tool_calls(&view, answer) == Flow::Stop)
+        {
+            out.stop = Some(StopHere);
+        }
+        if !calls {
+            let reason = match call.purpose {
+                Purpose::Closing => NoToolCalls::LimitReached,
+                _ => NoToolCalls::NoneGenerated,
+            };
+            if let OnNoToolCalls::Nudge(text) = hooks.on_no_tool_calls(&view, reason, answer) {
+                out.nudge = Some(text);
+            }
+            self.check_output(agent, call, answer, &mut out);
+        }
+        out
+    }
+}
+
+/// Two turns that were refused together must not return together.
+fn retry_delay(error: &ModelError, attempt: u32) -> Duration {
+    use std::hash::{BuildHasher, RandomState};
+    // A fresh `RandomState` is keyed at random: the draw needs no generator of its own.
+    let draw = RandomState::new().hash_one(attempt);
+    let jitter = (draw >> 11) as f64 / (1_u64 << 53) as f64;
+    let failed = attempt.saturating_sub(1);
+    let delay = turnbuckle_core::retry::delay_ms(error.kind, failed, error.retry_after_ms, jitter);
+    Duration::from_millis(delay.unwrap_or(turnbuckle_core::retry::MIN_DELAY_MS))
+}
+
+/// A step that could not be built as configured.
+pub(super) fn config_error(message: impl Into<String>) -> ModelError {
+    ModelError::new(ModelErrorKind::Config, message)
+}
+

@@ -1,0 +1,651 @@
+//! The engine: sessions, messages in, events out.
+
+use crate::domain::{Domain, DomainTurn, TurnInfo};
+use crate::driver::{Control, Conversation, Driver, Outlet, TurnStream};
+use crate::pipeline::Policy;
+use crate::runtime::{Assembler, Choices, ModelSource, Models, RuntimeError, WrapTools};
+use crate::session::{Apply, ApplyReport, Owner, OwnerParts, Replayed, Review, SessionState, TurnOptions};
+use crate::tool::{Clock, ContextHandle};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+use turnbuckle_core::error::ToolError;
+use turnbuckle_core::event::Event;
+use turnbuckle_core::ids::{AgentName, MessageId, SessionId, TenantId, TurnId, UserId};
+use turnbuckle_core::json::Json;
+use turnbuckle_core::limits::TurnLimits;
+use turnbuckle_core::machine::{Decision, Input, MachineError, RunMode, Turn};
+use turnbuckle_core::message::{Origin, Surroundings, UserMessage};
+use turnbuckle_core::model::ModelRef;
+use turnbuckle_core::transcript::Transcript;
+use turnbuckle_models::Model;
+use turnbuckle_store::{
+    Delivery, MemoryStore, NewSession, Post, Posted, Receipt, Session, SessionKey, Store, StoreError,
+};
+
+/// How long a session stays with a process that has fallen silent.
+const LEASE: Duration = Duration::from_secs(8);
+
+/// A request the engine cannot fulfil.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// The store refused or failed.
+    #[error("{}", .0.report())]
+    Store(#[from] StoreError),
+    /// What a turn runs with cannot be assembled.
+    #[error(transparent)]
+    Runtime(#[from] RuntimeError),
+    /// The turn's specification is not sound.
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+    /// A stored turn cannot be run again.
+    #[error(transparent)]
+    Drive(#[from] crate::driver::DriveError),
+    /// The engine was built without something it needs.
+    #[error("the engine needs {0}")]
+    Missing(&'static str),
+}
+
+/// Collects what makes an [`Engine`].
+pub struct EngineBuilder {
+    domain: Option<Arc<dyn Domain>>,
+    models: Option<Arc<dyn ModelSource>>,
+    store: Option<Arc<dyn Store>>,
+    policy: Policy,
+    clock: Clock,
+    limits: TurnLimits,
+    wrap: Option<WrapTools>,
+    name: Option<Arc<str>>,
+    lease: Duration,
+    ids: Ids,
+}
+
+/// Mints ids; tests replace it.
+type Ids = Arc<dyn Fn() -> String + Send + Sync>;
+
+impl EngineBuilder {
+    /// The product's agents.
+    #[must_use]
+    pub fn domain(mut self, domain: impl Domain + 'static) -> Self {
+        self.domain = Some(Arc::new(domain));
+        self
+    }
+
+    /// As [`domain`](Self::domain), for one that is shared.
+    #[must_use]
+    pub fn shared_domain(mut self, domain: Arc<dyn Domain>) -> Self {
+        self.domain = Some(domain);
+        self
+    }
+
+    /// A single agent.
+    #[must_use]
+    pub fn agent(self, agent: crate::Agent) -> Self {
+        self.domain(crate::Agents::new([agent]))
+    }
+
+    /// The one model.
+    #[must_use]
+    pub fn model(mut self, model: impl Model + 'static) -> Self {
+        self.models = Some(Arc::new(Models::new(Arc::new(model))));
+        self
+    }
+
+    /// Where models are found by name.
+    #[must_use]
+    pub fn models(mut self, models: impl ModelSource + 'static) -> Self {
+        self.models = Some(Arc::new(models));
+        self
+    }
+
+    /// Where sessions are kept; in memory otherwise.
+    #[must_use]
+    pub fn store(mut self, store: impl Store) -> Self {
+        self.store = Some(Arc::new(store));
+        self
+    }
+
+    /// As [`store`](Self::store), for one that is shared.
+    #[must_use]
+    pub fn shared_store(mut self, store: Arc<dyn Store>) -> Self {
+        self.store = Some(store);
+        self
+    }
+
+    /// The workspace's rules about tool calls.
+    #[must_use]
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// The clock.
+    #[must_use]
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// The limits of a turn.
+    #[must_use]
+    pub fn limits(mut self, limits: TurnLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Replaces what tools do, for evals.
+    #[must_use]
+    pub fn wrap_tools(mut self, wrap: WrapTools) -> Self {
+        self.wrap = Some(wrap);
+        self
+    }
+
+    /// The name under which this process holds sessions; a fresh one otherwise. A name that stays the same over restarts lets the
+    /// process take up at once what an earlier run of it left behind.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// How long a session stays with a process that has fallen silent.
+    #[must_use]
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lease = lease;
+        self
+    }
+
+    /// Mints ids; for tests that need the same ones each time.
+    #[must_use]
+    pub fn ids(mut self, mint: impl Fn() -> String + Send + Sync + 'static) -> Self {
+        self.ids = Arc::new(mint);
+        self
+    }
+
+    /// The engine.
+    ///
+    /// # Errors
+    /// When the agents or the model are missing, or a tool's contract is not sound.
+    pub fn build(self) -> Result<Engine, EngineError> {
+        let domain = self.domain.ok_or(EngineError::Missing("an agent: call `agent` or `domain`"))?;
+        let models = self.models.ok_or(EngineError::Missing("a model: call `model` or `models`"))?;
+        let assembler = Assembler::new(domain, models, self.policy, self.clock, self.limits, self.wrap)?;
+        let name = self.name.unwrap_or_else(|| (self.ids)().into());
+        Ok(Engine(Arc::new(Inner {
+            assembler: Arc::new(assembler),
+            store: self.store.unwrap_or_else(|| Arc::new(MemoryStore::new())),
+            name,
+            lease: self.lease,
+            ids: self.ids,
+            running: Mutex::default(),
+        })))
+    }
+}
+
+/// Drives turns. Cheap to clone.
+#[derive(Clone)]
+pub struct Engine(Arc<Inner>);
+
+struct Inner {
+    assembler: Arc<Assembler>,
+    store: Arc<dyn Store>,
+    name: Arc<str>,
+    lease: Duration,
+    ids: Ids,
+    running: Mutex<BTreeMap<SessionKey, Weak<Control>>>,
+}
+
+/// A message to an agent.
+#[derive(Clone, Debug)]
+pub struct Submission {
+    /// The text.
+    pub text: String,
+    /// Who wrote it.
+    pub author: Option<UserId>,
+    /// Whether a person wrote it.
+    pub origin: Origin,
+    /// Where it was written.
+    pub surroundings: Surroundings,
+    /// The model for this turn.
+    pub model: Option<ModelRef>,
+    /// Whether a person is there.
+    pub mode: RunMode,
+    /// Whether it may enter a running turn.
+    pub delivery: Delivery,
+    /// Submitting twice under one key starts one turn.
+    pub idempotency_key: Option<String>,
+}
+
+impl Submission {
+    /// A person's message.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            author: None,
+            origin: Origin::Person,
+            surroundings: Surroundings::default(),
+            model: None,
+            mode: RunMode::Interactive,
+            delivery: Delivery::Queue,
+            idempotency_key: None,
+        }
+    }
+
+    /// Without a person: what needs approval is captured for review.
+    #[must_use]
+    pub fn captured(mut self) -> Self {
+        self.mode = RunMode::Capture;
+        self
+    }
+
+    /// The model for this turn.
+    #[must_use]
+    pub fn model(mut self, model: ModelRef) -> Self {
+        self.model = Some(model);
+        self
+    }
+
+    /// May enter a running turn at its next step.
+    #[must_use]
+    pub fn steering(mut self) -> Self {
+        self.delivery = Delivery::Steer;
+        self
+    }
+}
+
+impl From<&str> for Submission {
+    fn from(text: &str) -> Self {
+        Self::new(text)
+    }
+}
+
+/// What became of something posted to a session.
+pub enum Submitted {
+    /// The events of what it set in motion, from here on.
+    Running(TurnStream),
+    /// The session is at work here already; its own stream goes on with it.
+    Queued,
+}
+
+impl Submitted {
+    /// The stream; `None` when another one carries on.
+    pub fn stream(self) -> Option<TurnStream> {
+        match self {
+            Submitted::Running(stream) => Some(stream),
+            Submitted::Queued => None,
+        }
+    }
+}
+
+impl Engine {
+    /// Begins an engine.
+    pub fn builder() -> EngineBuilder {
+        EngineBuilder {
+            domain: None,
+            models: None,
+            store: None,
+            policy: Policy::default(),
+            clock: Clock::system(),
+            limits: TurnLimits::default(),
+            wrap: None,
+            name: None,
+            lease: LEASE,
+            ids: Arc::new(|| uuid::Uuid::now_v7().simple().to_string()),
+        }
+    }
+
+    /// Where sessions are kept.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.0.store
+    }
+
+    /// The domain.
+    pub fn domain(&self) -> &Arc<dyn Domain> {
+        &self.0.assembler.domain
+    }
+
+    /// The one builder of runtimes.
+    pub fn assembler(&self) -> &Arc<Assembler> {
+        &self.0.assembler
+    }
+
+    /// Takes back what an earlier run of this process, by its name, still holds.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn forfeit(&self) -> Result<u64, EngineError> {
+        Ok(self.0.store.forfeit(&self.0.name).await?)
+    }
+
+    /// Creates a session that talks to `agent`.
+    ///
+    /// # Errors
+    /// When there is no such agent, and those of the store.
+    pub async fn create_session(
+        &self,
+        tenant: impl Into<TenantId>,
+        user: impl Into<UserId>,
+        agent: impl Into<AgentName>,
+    ) -> Result<Session, EngineError> {
+        let agent = agent.into();
+        if !self.0.assembler.domain.agents().contains_key(&agent) {
+            return Err(RuntimeError::NoAgent(agent).into());
+        }
+        let key = SessionKey::new(tenant.into(), SessionId::from(format!("s_{}", (self.0.ids)())));
+        let now = self.0.assembler.clock.now();
+        let new = NewSession { key, user: user.into(), agent, title: None, model: None, state: None, now };
+        Ok(self.0.store.create_session(new).await?)
+    }
+
+    /// Sends a message and gives the events that follow.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn submit(
+        &self,
+        key: &SessionKey,
+        submission: impl Into<Submission>,
+    ) -> Result<Submitted, EngineError> {
+        self.post_message(key, submission.into()).await?;
+        Ok(self.work(key))
+    }
+
+    /// Sends a message without working on it; whoever owns the session does.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn post_message(&self, key: &SessionKey, s: Submission) -> Result<Receipt, EngineError> {
+        let turn = TurnId::from(format!("t_{}", (self.0.ids)()));
+        let now = self.0.assembler.clock.now();
+        let message = UserMessage {
+            id: turn.user_message(),
+            turn,
+            at: now,
+            text: s.text,
+            author: s.author,
+            origin: s.origin,
+            surroundings: s.surroundings,
+        };
+        let options = TurnOptions { model: s.model, mode: s.mode };
+        let input = Posted::Message {
+            delivery: s.delivery,
+            message: Box::new(message),
+            options: serde_json::to_value(options).unwrap_or_default().into(),
+        };
+        self.post(key, input, s.idempotency_key).await
+    }
+
+    async fn post(
+        &self,
+        key: &SessionKey,
+        input: Posted,
+        idempotency_key: Option<String>,
+    ) -> Result<Receipt, EngineError> {
+        let now = self.0.assembler.clock.now();
+        let receipt = self.0.store.post(Post { key: key.clone(), idempotency_key, input, now }).await?;
+        if let Some(control) = self.running(key) {
+            control.knock();
+        }
+        Ok(receipt)
+    }
+
+    /// Decides about a card and gives the events that follow.
+    ///
+    /// # Errors
+    /// [`StoreError::Conflict`] when it was decided already, and the store's other errors.
+    pub async fn decide(
+        &self,
+        key: &SessionKey,
+        card: &MessageId,
+        decision: Decision,
+        by: Option<UserId>,
+    ) -> Result<Submitted, EngineError> {
+        self.post(key, Posted::Decision { card: card.clone(), decision, by }, None).await?;
+        Ok(self.work(key))
+    }
+
+    /// Gives the result of a tool that ran in the caller's front end.
+    ///
+    /// # Errors
+    /// As [`Engine::decide`].
+    pub async fn client_result(
+        &self,
+        key: &SessionKey,
+        card: &MessageId,
+        result: Result<Json, ToolError>,
+        by: Option<UserId>,
+    ) -> Result<Submitted, EngineError> {
+        self.post(key, Posted::ClientResult { card: card.clone(), result, by }, None).await?;
+        Ok(self.work(key))
+    }
+
+    /// Stops the session's turn, wherever it runs.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn stop(&self, key: &SessionKey, by: Option<UserId>) -> Result<Submitted, EngineError> {
+        self.post(key, Posted::Stop { turn: None, by }, None).await?;
+        Ok(self.work(key))
+    }
+
+    /// Works through what waits in a session, an unfinished turn of an ended process first.
+    pub fn work(&self, key: &SessionKey) -> Submitted {
+        let control = {
+            let mut running = self.0.running.lock().unwrap_or_else(PoisonError::into_inner);
+            if running.get(key).and_then(Weak::upgrade).is_some() {
+                return Submitted::Queued;
+            }
+            let control = Control::new();
+            running.insert(key.clone(), Arc::downgrade(&control));
+            control
+        };
+        let outlet = Outlet::default();
+        let parts = OwnerParts {
+            assembler: self.0.assembler.clone(),
+            store: self.0.store.clone(),
+            key: key.clone(),
+            name: self.0.name.clone(),
+            lease: self.0.lease,
+            control: control.clone(),
+            outlet: outlet.clone(),
+        };
+        let leave = Leave { engine: self.clone(), key: key.clone() };
+        let again = control.clone();
+        let drive = Box::pin(async move {
+            loop {
+                Owner::run(parts.clone()).await;
+                // Whoever posted before this line knocked; whoever posts after it finds nobody at work and comes itself.
+                leave.step_out();
+                if !again.take_knock() || !leave.step_in(&again) {
+                    break;
+                }
+            }
+        });
+        Submitted::Running(TurnStream::new(outlet, control, drive))
+    }
+
+    /// Captured actions of a session, or of one turn of it.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn captured(
+        &self,
+        key: &SessionKey,
+        turn: Option<&TurnId>,
+    ) -> Result<Vec<turnbuckle_store::Captured>, EngineError> {
+        Ok(self.0.store.captured(key, turn).await?)
+    }
+
+    /// Applies reviewed actions of a captured run, in order of dependency. Applying twice does nothing.
+    ///
+    /// # Errors
+    /// [`StoreError::Conflict`] when somebody else applies the same action at this moment; those of the store; when the
+    /// session's agent cannot be assembled.
+    pub async fn apply_captured(
+        &self,
+        key: &SessionKey,
+        turn: &TurnId,
+        reviews: &BTreeMap<u32, Review>,
+        by: UserId,
+    ) -> Result<Vec<ApplyReport>, EngineError> {
+        let assembler = &self.0.assembler;
+        let session = self.0.store.session(key).await?;
+        let loaded = self.0.store.load(key).await?;
+        let state = SessionState::load(loaded.state.as_deref());
+        let control = Control::new();
+        let info = TurnInfo {
+            tenant: key.tenant.clone(),
+            user: by,
+            session: key.id.clone(),
+            turn: turn.clone(),
+            agent: session.agent,
+            mode: RunMode::Interactive,
+            surroundings: state.surroundings(),
+            at: assembler.clock.now(),
+        };
+        let domain_turn: Arc<dyn DomainTurn> =
+            Arc::from(assembler.domain.open_turn(state.domain().as_ref(), &info));
+        state.begin_turn(domain_turn.ambient());
+        let runtime = assembler.assemble(Choices {
+            info,
+            model: None,
+            session_model: None,
+            context: ContextHandle::shared(state.context()),
+            domain_turn,
+            cancel: control.cancel_token(),
+            progress: control.clone(),
+            taints: Arc::default(),
+            allowances: Arc::default(),
+        })?;
+        let apply = Apply { store: &*self.0.store, key, turn, runtime: &runtime };
+        apply.run(reviews).await
+    }
+
+    /// Runs a stored turn again from its journal, without model or tools.
+    ///
+    /// # Errors
+    /// Those of the store, and when the journal does not fit the stored specification.
+    pub async fn replay(&self, key: &SessionKey, turn: &TurnId) -> Result<Replayed, EngineError> {
+        let log = self.0.store.journal(key, turn).await?;
+        Ok(crate::session::replay(key, &log)?)
+    }
+
+    fn running(&self, key: &SessionKey) -> Option<Arc<Control>> {
+        self.0.running.lock().unwrap_or_else(PoisonError::into_inner).get(key).and_then(Weak::upgrade)
+    }
+
+    /// Runs one turn without a session: nothing is stored, and a pause is its end.
+    ///
+    /// # Errors
+    /// When the agent or its model is not there.
+    pub fn converse(
+        &self,
+        agent: impl Into<AgentName>,
+        history: Transcript,
+        submission: impl Into<Submission>,
+    ) -> Result<TurnStream, EngineError> {
+        let s = submission.into();
+        let assembler = self.0.assembler.clone();
+        let turn = TurnId::from(format!("t_{}", (self.0.ids)()));
+        let now = assembler.clock.now();
+        let info = TurnInfo {
+            tenant: "local".into(),
+            user: s.author.clone().unwrap_or_else(|| "local".into()),
+            session: SessionId::from("none"),
+            turn: turn.clone(),
+            agent: agent.into(),
+            mode: s.mode,
+            surroundings: s.surroundings.clone(),
+            at: now,
+        };
+        let control = Control::new();
+        let state = SessionState::load(None);
+        let domain_turn: Arc<dyn DomainTurn> = Arc::from(assembler.domain.open_turn(None, &info));
+        state.begin_turn(domain_turn.ambient());
+        let runtime = assembler.assemble(Choices {
+            info,
+            model: s.model.as_ref(),
+            session_model: None,
+            context: ContextHandle::shared(state.context()),
+            domain_turn,
+            cancel: control.cancel_token(),
+            progress: control.clone(),
+            taints: Arc::default(),
+            allowances: Arc::default(),
+        })?;
+        let message = UserMessage {
+            id: turn.user_message(),
+            turn,
+            at: now,
+            text: s.text,
+            author: s.author,
+            origin: s.origin,
+            surroundings: s.surroundings,
+        };
+        let machine = Turn::new(assembler.spec(&runtime, message, 0))?;
+        let outlet = Outlet::default();
+        let conversation = Conversation::new(history, None);
+        let mut driver = Driver::new(
+            assembler,
+            Arc::new(runtime),
+            machine,
+            conversation,
+            control.clone(),
+            outlet.clone(),
+            1,
+        );
+        driver.feed(Input::Begin)?;
+        let drive = Box::pin(async move {
+            if let Err(e) = driver.run().await {
+                tracing::error!("a turn without a session ended with a defect: {e}");
+            }
+        });
+        Ok(TurnStream::new(outlet, control, drive))
+    }
+}
+
+/// Forgets a session as running when its owner is done, however it ends.
+struct Leave {
+    engine: Engine,
+    key: SessionKey,
+}
+
+impl Leave {
+    fn step_out(&self) {
+        self.engine.0.running.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.key);
+    }
+
+    /// Takes the place again, unless somebody else has.
+    fn step_in(&self, control: &Arc<Control>) -> bool {
+        let mut running = self.engine.0.running.lock().unwrap_or_else(PoisonError::into_inner);
+        if running.get(&self.key).and_then(Weak::upgrade).is_some() {
+            return false;
+        }
+        running.insert(self.key.clone(), Arc::downgrade(control));
+        true
+    }
+}
+
+impl Drop for Leave {
+    fn drop(&mut self) {
+        // A stream that is dropped while it waits; a successor of ours must not be thrown out.
+        let mut running = self.engine.0.running.lock().unwrap_or_else(PoisonError::into_inner);
+        if running.get(&self.key).is_some_and(|control| control.strong_count() == 0) {
+            running.remove(&self.key);
+        }
+    }
+}
+
+/// Reads a stream to its end.
+///
+/// # Errors
+/// Never; the events say how the turn ended.
+pub async fn drain(mut stream: TurnStream) -> Vec<Event> {
+    use futures_util::StreamExt;
+    let mut events = Vec::new();
+    while let Some(event) = stream.next().await {
+        events.push(event);
+    }
+    events
+}
+

@@ -1,0 +1,324 @@
+//! The one place that assembles what a turn runs with: agents, models, tools, prompts. Chat, captured runs, evals and workflow
+//! nodes all come through here, so that what passes in one holds in the others.
+
+mod models;
+
+pub use models::{ModelSource, Models};
+
+use crate::agent::Agent;
+use crate::domain::{Domain, DomainTurn, TurnInfo};
+use crate::pipeline::{Allowances, PipelineEnv, Policy, Taints};
+use crate::tool::toolbox::Offer;
+use crate::tool::{Clock, ContextHandle, Identity, RegisteredTool, Resources, Tool, ToolScope, Toolbox};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio_util::sync::CancellationToken;
+use turnbuckle_core::ids::{AgentName, ToolName};
+use turnbuckle_core::limits::TurnLimits;
+use turnbuckle_core::machine::{AgentSpec, RunMode, TurnSpec};
+use turnbuckle_core::message::UserMessage;
+use turnbuckle_core::model::{ModelRef, SystemBlock, ToolSet};
+use turnbuckle_core::prompt::{self, PromptInput};
+use turnbuckle_core::tool::Retention;
+use turnbuckle_core::transcript::{Rules, ThinkingRule};
+use turnbuckle_models::{Model, TokenMeter};
+
+/// Replaces what tools do, for evals. The wrapped tool keeps its contract.
+pub type WrapTools = Arc<dyn Fn(Arc<dyn Tool>) -> Arc<dyn Tool> + Send + Sync>;
+
+/// A runtime that cannot be assembled.
+#[derive(Debug, thiserror::Error)]
+pub enum RuntimeError {
+    /// No agent of that name.
+    #[error("there is no agent `{0}`")]
+    NoAgent(AgentName),
+    /// A model cannot be had.
+    #[error(transparent)]
+    Model(#[from] turnbuckle_core::error::ModelError),
+    /// A tool's contract is not sound.
+    #[error(transparent)]
+    Tool(#[from] crate::tool::ToolboxError),
+}
+
+/// What does not change between turns.
+pub struct Assembler {
+    pub(crate) domain: Arc<dyn Domain>,
+    pub(crate) models: Arc<dyn ModelSource>,
+    pub(crate) policy: Arc<Policy>,
+    pub(crate) clock: Clock,
+    pub(crate) limits: TurnLimits,
+    pub(crate) time_zone: Arc<str>,
+    pub(crate) surface: Arc<str>,
+    resources: Resources,
+    wrap: Option<WrapTools>,
+    tools: BTreeMap<AgentName, Vec<Arc<RegisteredTool>>>,
+    sets: Mutex<Vec<Arc<ToolSet>>>,
+    meters: Mutex<BTreeMap<String, Arc<TokenMeter>>>,
+}
+
+/// How many tool sets are kept with their rendered bytes.
+const KEPT_SETS: usize = 64;
+
+/// What is chosen for one turn.
+pub struct Choices<'a> {
+    /// Who, where, when.
+    pub info: TurnInfo,
+    /// The model asked for in this turn.
+    pub model: Option<&'a ModelRef>,
+    /// The model the session keeps.
+    pub session_model: Option<&'a ModelRef>,
+    /// The context store.
+    pub context: ContextHandle,
+    /// The domain's part.
+    pub domain_turn: Arc<dyn DomainTurn>,
+    /// Fires when the turn is stopped.
+    pub cancel: CancellationToken,
+    /// Where tools report.
+    pub progress: Arc<dyn crate::tool::ProgressSink>,
+    /// Where data of the turn came from.
+    pub taints: Arc<Taints>,
+    /// What people said to be always allowed.
+    pub allowances: Arc<Allowances>,
+}
+
+/// What one agent runs with in one turn.
+pub struct AgentRuntime {
+    /// The agent.
+    pub agent: Arc<Agent>,
+    /// The model.
+    pub model: Arc<dyn Model>,
+    /// The system prompt.
+    pub system: Vec<SystemBlock>,
+    /// The tools on offer.
+    pub offered: Arc<ToolSet>,
+    /// What its calls run with.
+    pub env: PipelineEnv,
+}
+
+/// What a turn runs with.
+pub struct Runtime {
+    /// Who, where, when.
+    pub info: TurnInfo,
+    /// Every agent that may run.
+    pub agents: BTreeMap<AgentName, AgentRuntime>,
+    /// The domain's part.
+    pub domain_turn: Arc<dyn DomainTurn>,
+    /// How messages of older turns enter the request.
+    pub history: Rules,
+    /// Why nothing can run; the turn then ends with this error.
+    pub broken: Option<String>,
+}
+
+impl Runtime {
+    /// A runtime that could not be assembled. A turn with it says why, so that the person is told.
+    pub(crate) fn broken(info: TurnInfo, domain_turn: Arc<dyn DomainTurn>, error: &RuntimeError) -> Self {
+        let (agents, history) = (BTreeMap::new(), Rules::default());
+        Self { info, agents, domain_turn, history, broken: Some(error.to_string()) }
+    }
+}
+
+impl Assembler {
+    /// Registers every tool of every agent.
+    ///
+    /// # Errors
+    /// When a tool's contract is not sound.
+    pub(crate) fn new(
+        domain: Arc<dyn Domain>,
+        models: Arc<dyn ModelSource>,
+        policy: Policy,
+        clock: Clock,
+        limits: TurnLimits,
+        wrap: Option<WrapTools>,
+    ) -> Result<Self, RuntimeError> {
+        let mut tools = BTreeMap::new();
+        for (name, agent) in domain.agents() {
+            let mut registered = Vec::with_capacity(agent.tools.len());
+            for tool in &agent.tools {
+                registered.push(match &wrap {
+                    None => tool.tool.clone(),
+                    Some(wrap) => RegisteredTool::shared(wrap(tool.tool.tool().clone()))?,
+                });
+            }
+            tools.insert(name.clone(), registered);
+        }
+        Ok(Self {
+            resources: domain.resources(),
+            domain,
+            models,
+            policy: Arc::new(policy),
+            clock,
+            limits,
+            time_zone: "UTC".into(),
+            surface: "chat".into(),
+            wrap,
+            tools,
+            sets: Mutex::default(),
+            meters: Mutex::default(),
+        })
+    }
+
+    /// Assembles what a turn runs with.
+    ///
+    /// # Errors
+    /// When an agent or a model of the route is not there.
+    pub fn assemble(&self, choices: Choices<'_>) -> Result<Runtime, RuntimeError> {
+        let names = self.reachable(&choices.info.agent)?;
+        let mut agents = BTreeMap::new();
+        for name in names {
+            let runtime = self.assemble_agent(&name, &choices)?;
+            agents.insert(name, runtime);
+        }
+        let mut retention: BTreeMap<ToolName, Retention> = BTreeMap::new();
+        for tool in self.tools.values().flatten() {
+            let traits = &tool.tool().contract().traits;
+            if traits.retention != Retention::Keep {
+                retention.insert(traits.name.clone(), traits.retention);
+            }
+        }
+        let text_view = self.domain.text_view();
+        let history = Rules { thinking: ThinkingRule::Drop, retention, text_view };
+        let (info, domain_turn) = (choices.info, choices.domain_turn);
+        Ok(Runtime { info, agents, domain_turn, history, broken: None })
+    }
+
+    /// The agents a session with `agent` may run: those of its routes and their sub-agents.
+    fn reachable(&self, agent: &AgentName) -> Result<BTreeSet<AgentName>, RuntimeError> {
+        let routes = self.domain.routes(agent);
+        let mut open: Vec<AgentName> = routes.routes.into_values().flatten().collect();
+        open.extend(routes.supervisor);
+        let mut seen = BTreeSet::new();
+        while let Some(name) = open.pop() {
+            if !seen.insert(name.clone()) {
+                continue;
+            }
+            let agents = self.domain.agents();
+            let agent = agents.get(&name).ok_or_else(|| RuntimeError::NoAgent(name.clone()))?;
+            for tool in agent.tools() {
+                if let turnbuckle_core::tool::RunsOn::Agent(sub) = &tool.tool().contract().traits.runs_on {
+                    open.push(sub.clone());
+                }
+            }
+        }
+        Ok(seen)
+    }
+
+    fn assemble_agent(&self, name: &AgentName, choices: &Choices<'_>) -> Result<AgentRuntime, RuntimeError> {
+        let agents = self.domain.agents();
+        let agent = agents.get(name).ok_or_else(|| RuntimeError::NoAgent(name.clone()))?.clone();
+        let info = &choices.info;
+        let mut toolbox = Toolbox::new();
+        let registered = self.tools.get(name).into_iter().flatten();
+        for (tool, bound) in registered.zip(&agent.tools) {
+            toolbox.add_bound(tool.clone(), &bound.bindings)?;
+            let offer = self.domain.offers(&**tool.tool(), name, info);
+            if offer != Offer::Offered {
+                toolbox.set_offer(tool.tool().contract().name().as_str(), offer);
+            }
+        }
+        for tool in self.domain.extra_tools(name, info) {
+            let tool = match &self.wrap {
+                None => tool,
+                Some(wrap) => wrap(tool),
+            };
+            toolbox.add(RegisteredTool::shared(tool)?)?;
+        }
+        let scope = Arc::new(ToolScope {
+            identity: Identity {
+                tenant: info.tenant.clone(),
+                user: info.user.clone(),
+                session: info.session.clone(),
+                turn: info.turn.clone(),
+                agent: name.clone(),
+                path: name.as_str().into(),
+            },
+            subject: choices.domain_turn.subject(),
+            context: choices.context.clone(),
+            clock: self.clock.clone(),
+            cancel: choices.cancel.clone(),
+            resources: self.resources.clone(),
+            progress: choices.progress.clone(),
+        });
+        let specs: Vec<_> = toolbox.offered(&scope).map(|entry| entry.spec.clone()).collect();
+        let system = agent.prompt.assemble(&PromptInput {
+            mode: match info.mode {
+                RunMode::Interactive => prompt::RunMode::Interactive,
+                RunMode::Capture => prompt::RunMode::Autonomous,
+            },
+            surface: self.surface.clone(),
+            tools: specs.iter().map(|s| s.name.clone()).collect(),
+            now: info.at,
+            time_zone: self.time_zone.clone(),
+            surroundings: info.surroundings.clone(),
+            caller: choices.domain_turn.caller(),
+            ..PromptInput::default()
+        });
+        // Turn override, then what the session keeps, then the agent's own, then the default.
+        let wanted = choices.model.or(choices.session_model).or(agent.model.as_ref());
+        let model = self.models.resolve(wanted)?;
+        let mut env = PipelineEnv::new(Arc::new(toolbox), scope);
+        env.policy = self.policy.clone();
+        env.hooks = choices.domain_turn.clone();
+        env.taints = choices.taints.clone();
+        env.allowances = choices.allowances.clone();
+        Ok(AgentRuntime { model, system, offered: self.shared_set(specs), env, agent })
+    }
+
+    /// What counts a model's tokens, corrected by what its provider reports.
+    pub(crate) fn meter(&self, model: &Arc<dyn Model>) -> Arc<TokenMeter> {
+        let mut meters = self.meters.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(meter) = meters.get(&*model.id().model) {
+            return meter.clone();
+        }
+        let meter = Arc::new(TokenMeter::new(model.info().tokenizer));
+        meters.insert(model.id().model.to_string(), meter.clone());
+        meter
+    }
+
+    /// The same tools render to the same bytes, so sets are shared between turns.
+    fn shared_set(&self, specs: Vec<turnbuckle_core::tool::ToolSpec>) -> Arc<ToolSet> {
+        let mut sets = self.sets.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(set) = sets.iter().find(|set| set.specs == specs) {
+            return set.clone();
+        }
+        let set = Arc::new(ToolSet::new(specs));
+        if sets.len() >= KEPT_SETS {
+            sets.remove(0);
+        }
+        sets.push(set.clone());
+        set
+    }
+
+    /// What the machine decides by.
+    pub(crate) fn spec(&self, runtime: &Runtime, user: UserMessage, first_capture: u32) -> TurnSpec {
+        let mut agents: BTreeMap<AgentName, AgentSpec> = runtime
+            .agents
+            .iter()
+            .map(|(name, agent)| {
+                let spec = AgentSpec {
+                    limits: agent.agent.limits.clone(),
+                    tools: agent.env.toolbox.traits(),
+                    policy: agent.agent.policy.clone(),
+                };
+                (name.clone(), spec)
+            })
+            .collect();
+        let mut routes = self.domain.routes(&runtime.info.agent);
+        if runtime.broken.is_some() {
+            let agent = runtime.info.agent.clone();
+            routes = turnbuckle_core::machine::Routes::single(agent.clone());
+            let nothing =
+                AgentSpec { limits: Default::default(), tools: Vec::new(), policy: Default::default() };
+            agents.insert(agent, nothing);
+        }
+        TurnSpec {
+            session: runtime.info.session.clone(),
+            turn: runtime.info.turn.clone(),
+            user,
+            mode: runtime.info.mode,
+            limits: self.limits.clone(),
+            agents,
+            routes,
+            first_capture,
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! A stored turn again, from its journal alone.
+
+use super::owner::StoredTurn;
+use crate::driver::DriveError;
+use std::sync::Arc;
+use turnbuckle_core::event::{Event, EventKind};
+use turnbuckle_core::fold::TurnFold;
+use turnbuckle_core::machine::{Output, Turn};
+use turnbuckle_store::{SessionKey, StoreError, TurnLog};
+
+/// What a replay gave.
+#[derive(Clone, Debug)]
+pub struct Replayed {
+    /// The events, numbered from 1 as if the session began with this turn.
+    pub events: Vec<Event>,
+    /// The messages.
+    pub messages: TurnFold,
+}
+
+impl Replayed {
+    /// Whether these events are the stored ones, apart from where their numbers begin. The first difference otherwise.
+    ///
+    /// Deltas of attempts that broke off with their process were streamed but never stored, so they are not in either.
+    ///
+    /// # Errors
+    /// A sentence about the first difference.
+    pub fn compare(&self, stored: &[Event]) -> Result<(), String> {
+        for (index, (mine, theirs)) in self.events.iter().zip(stored).enumerate() {
+            if (mine.at, &mine.agent, &mine.kind) != (theirs.at, &theirs.agent, &theirs.kind) {
+                return Err(format!(
+                    "event {index} differs: stored {}, replayed {}",
+                    short(&theirs.kind),
+                    short(&mine.kind)
+                ));
+            }
+        }
+        if self.events.len() == stored.len() {
+            return Ok(());
+        }
+        Err(format!("{} events are stored, {} were replayed", stored.len(), self.events.len()))
+    }
+}
+
+fn short(kind: &EventKind) -> String {
+    let text = serde_json::to_string(kind).unwrap_or_default();
+    turnbuckle_core::json::clip(&text, 300).to_owned()
+}
+
+pub(crate) fn replay(key: &SessionKey, log: &TurnLog) -> Result<Replayed, ReplayError> {
+    let stored: StoredTurn = serde_json::from_str(&log.turn.spec)
+        .map_err(|e| StoreError::Corrupt { what: "turn".into(), cause: Arc::new(e) })?;
+    let mut turn = Turn::new(stored.spec)?;
+    let mut events = Vec::new();
+    for entry in &log.journal {
+        let mut out = Output::default();
+        turn.replay_entry(entry, &mut out)?;
+        for emitted in out.events {
+            events.push(Event {
+                seq: events.len() as u64 + 1,
+                epoch: turn.epoch(),
+                at: emitted.at,
+                session: key.id.clone(),
+                turn: log.turn.id.clone(),
+                agent: emitted.path,
+                kind: emitted.kind,
+            });
+        }
+    }
+    Ok(Replayed { events, messages: turn.messages().clone() })
+}
+
+/// Why a turn cannot be replayed.
+pub(crate) type ReplayError = DriveError;
