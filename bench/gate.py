@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+"""Hold the engine to its goals: one line per workload, exit 1 when a gate is missed.
+
+    bench/gate.py            all gates, about fifteen minutes on two cores
+    bench/gate.py --quick    fewer and shorter runs, under five minutes
+    bench/gate.py --peers    then the other frameworks, for comparison (installs them first)
+
+Ratios are CPU time against `floor-typed`, a hand-written client that does the same turn. See docs/performance.md.
+"""
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+import pairs  # noqa: E402
+import run  # noqa: E402
+
+OURS = "turnbuckle"
+# Model calls and tool calls of one W2 turn, each of which is journaled.
+STEPS_OF_W2 = 6 + 5
+
+
+class Gates:
+    def __init__(self):
+        self.missed = 0
+
+    def check(self, workload, name, value, goal, digits=2):
+        ok = value <= goal
+        self.missed += not ok
+        print(f"{workload} {name}={value:.{digits}f} goal={goal:g} {'ok' if ok else 'MISSED'}", flush=True)
+
+
+def build():
+    subprocess.run(["cargo", "build", "--release", "--locked", "-q", "-p", "turnbuckle-bench"], cwd=HERE.parent, check=True)
+    subprocess.run([HERE / "setup.sh", "floor"], check=True)
+
+
+def cpu_ms(row):
+    return (row["user_s"] + row["sys_s"]) * 1e3 / row["turns"]
+
+
+def once(peer, workload, mock, turns=None):
+    """One run of a peer, its output checked."""
+    job, rounds, calls, by_class = run.WORKLOADS[workload]
+    count, warmup = by_class[run.PEERS[peer][0]]
+    count = turns or count
+    before = mock.stats()["requests"]
+    row = run.run_process(run.PEERS[peer][1], {**job, "base_url": mock.url + "/v1", "turns": count, "warmup": warmup}, 0, 900)
+    if "error" in row:
+        raise SystemExit(f"{workload} {peer}: {row['error']}")
+    requests = mock.stats()["requests"] - before
+    if requests != (count + warmup) * (rounds + 1) or row["tool_calls"] != count * rounds * calls:
+        raise SystemExit(f"{workload} {peer}: wrong number of requests or tool calls")
+    return row
+
+
+def same_text(workload, mock):
+    """The engine must have received the very text that the floor received."""
+    mine, floor = once(OURS, workload, mock), once(run.REFERENCE, workload, mock)
+    if (mine["crc"], mine["text_chars"] / mine["turns"]) != (floor["crc"], floor["text_chars"] / floor["turns"]):
+        raise SystemExit(f"{workload}: the text differs from the floor's")
+
+
+def paired(workload, peer, mock, count, seconds):
+    """Median ratio of adjacent runs in alternating order, and the floor against itself as a control."""
+    turns = {}
+    for name in {run.REFERENCE, peer}:
+        probe = run.WORKLOADS[workload][3]["rust"][0]
+        turns[name] = max(probe, int(seconds * 1e3 / pairs.measure(name, workload, probe, mock, 0)))
+    mine, control = [], []
+    for i in range(count):
+        order = [run.REFERENCE, peer] if i % 2 == 0 else [peer, run.REFERENCE]
+        got = {name: pairs.measure(name, workload, turns[name], mock, 0) for name in order}
+        mine.append(got[peer] / got[run.REFERENCE])
+        again = pairs.measure(run.REFERENCE, workload, turns[run.REFERENCE], mock, 0)
+        control.append(again / got[run.REFERENCE])
+    return statistics.median(mine), statistics.median(control)
+
+
+def gate_pairs(gates, workload, peer, goal, mock, count, seconds):
+    for _ in range(3):
+        ratio, control = paired(workload, peer, mock, count, seconds)
+        if 0.9 <= control <= 1.1:
+            break
+        print(f"{workload}: the floor against itself gave {control:.2f}; the machine is too busy, once more", file=sys.stderr)
+    label = workload if peer == OURS else f"{workload}-{peer.removeprefix(OURS + '-')}"
+    gates.check(label, "cpu_ratio", ratio, goal)
+
+
+def best(peer, workload, mock, runs, value, turns=None):
+    return min(value(once(peer, workload, mock, turns)) for _ in range(runs))
+
+
+def middle_ratio(workload, mock, runs):
+    ratios = [cpu_ms(once(OURS, workload, mock)) / cpu_ms(once(run.REFERENCE, workload, mock)) for _ in range(runs)]
+    return statistics.median(ratios)
+
+
+def gate_w5(gates, mock, runs):
+    ratios, walls, sizes = [], [], []
+    for _ in range(runs):
+        mine, floor = once(OURS, "W5", mock), once(run.REFERENCE, "W5", mock)
+        ratios.append(cpu_ms(mine) / cpu_ms(floor))
+        walls.append(mine["wall_s"])
+        sizes.append(mine["rss_kb"] / 1024)
+    gates.check("W5", "cpu_ratio", statistics.median(ratios), 1.4)
+    gates.check("W5", "wall_s", statistics.median(walls), 5.2)
+    gates.check("W5", "rss_mb", statistics.median(sizes), 60, 0)
+
+
+def gate_journal(gates, mock, runs):
+    added = []
+    for _ in range(runs):
+        stored, plain = once("turnbuckle-journal", "W2", mock), once(OURS, "W2", mock)
+        added.append((cpu_ms(stored) - cpu_ms(plain)) / STEPS_OF_W2)
+    gates.check("W2-journal", "added_ms_per_step", statistics.median(added), 0.4, 3)
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--quick", action="store_true")
+    p.add_argument("--peers", action="store_true")
+    p.add_argument("--no-build", action="store_true")
+    args = p.parse_args()
+    if not args.no_build:
+        build()
+    count, seconds, runs = (4, 0.5, 2) if args.quick else (10, 1.0, 5)
+    gates = Gates()
+    mock = run.Service([run.MOCK], 0)
+    try:
+        for workload in ["W1", "W2"]:
+            same_text(workload, mock)
+        gate_pairs(gates, "W1", OURS, 1.3, mock, count, seconds)
+        gate_pairs(gates, "W2", OURS, 1.3, mock, count, seconds)
+        gates.check("W0", "cpu_ms", best(OURS, "W0", mock, runs + 2, cpu_ms, 2000), 0.10, 3)
+        gates.check("W3", "turn_ms_p50", best(OURS, "W3", mock, runs, lambda r: r["turn_ms_p50"]), 54, 1)
+        gates.check("W4b", "cpu_ratio", middle_ratio("W4b", mock, runs), 1.0)
+        gate_w5(gates, mock, 1 if args.quick else 3)
+        gates.check("W6", "cpu_ratio", middle_ratio("W6", mock, runs), 1.15)
+        gates.check("W1", "cold_ms", best(OURS, "W1", mock, runs, lambda r: r["cold_ms"]), 10, 1)
+        gates.check("W1", "rss_mb", best(OURS, "W1", mock, 1, lambda r: r["rss_kb"] / 1024), 12, 1)
+        gate_pairs(gates, "W1", "turnbuckle-t2", 2.0, mock, count, seconds)
+        gate_journal(gates, mock, runs)
+    finally:
+        mock.stop()
+    if args.peers:
+        subprocess.run([HERE / "setup.sh"], check=True)
+        subprocess.run([HERE / "run.py", "--rounds", "1"], check=True)
+    if gates.missed:
+        raise SystemExit(f"{gates.missed} gates missed")
+
+
+if __name__ == "__main__":
+    main()
