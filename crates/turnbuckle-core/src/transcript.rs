@@ -42,6 +42,38 @@ pub enum Item {
     },
 }
 
+impl Item {
+    /// How large it is.
+    pub fn size(&self) -> Size {
+        let mut size = Size { bytes: 0, frames: 1 };
+        match self {
+            Item::User { text } | Item::System { text } => size.bytes += text.len() as u64,
+            Item::Assistant { blocks } => blocks.iter().for_each(|b| size.add_block(b)),
+            Item::ToolResults { results } => {
+                for result in results {
+                    size.bytes += (result.content.len() + result.wire_id.len()) as u64;
+                    size.frames += 1;
+                }
+            }
+        }
+        size
+    }
+}
+
+impl Size {
+    fn add_block(&mut self, block: &Block) {
+        let bytes = match block {
+            Block::Text { text, .. } | Block::Thinking { text, .. } => text.len(),
+            Block::ToolCall { wire_id, name, arguments, .. } => {
+                self.frames += 1;
+                wire_id.len() + name.len() + arguments.len()
+            }
+            Block::Native { native } => native.data.to_string().len(),
+        };
+        self.bytes += bytes as u64;
+    }
+}
+
 /// The result of one call as the model reads it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolResult {
@@ -97,10 +129,21 @@ impl Entry {
     }
 }
 
-/// An append-only list of entries, shared between the steps of a turn and the turns of a session.
+/// An append-only list of entries, shared between the steps of a turn and the turns of a session. A copy costs nothing, and
+/// appending costs the same however long the list is, as long as no other copy is alive.
 #[derive(Clone, Debug, Default)]
 pub struct Transcript {
-    entries: Vec<Arc<Entry>>,
+    entries: Arc<Vec<Arc<Entry>>>,
+    size: Size,
+}
+
+/// How large content is, without a tokenizer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Size {
+    /// Bytes of text; no tokenizer makes more tokens of it.
+    pub bytes: u64,
+    /// Messages, calls and results, around each of which a wire puts some tokens of its own.
+    pub frames: u64,
 }
 
 impl Transcript {
@@ -109,19 +152,27 @@ impl Transcript {
         &self.entries
     }
 
+    /// The size of all entries, kept while appending.
+    pub fn size(&self) -> Size {
+        self.size
+    }
+
     /// Appends an entry.
     pub fn push(&mut self, entry: Arc<Entry>) {
-        self.entries.push(entry);
+        let size = entry.item.size();
+        self.size.bytes += size.bytes;
+        self.size.frames += size.frames;
+        Arc::make_mut(&mut self.entries).push(entry);
     }
 
     /// The same list with another entry at `index`.
     #[must_use]
     pub fn with_entry(&self, index: usize, entry: Arc<Entry>) -> Self {
-        let mut entries = self.entries.clone();
-        if let Some(slot) = entries.get_mut(index) {
-            *slot = entry;
+        let mut out = Self::default();
+        for (i, old) in self.entries.iter().enumerate() {
+            out.push(if i == index { entry.clone() } else { old.clone() });
         }
-        Self { entries }
+        out
     }
 
     /// Appends an item without a source.

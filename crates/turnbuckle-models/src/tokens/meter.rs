@@ -1,6 +1,6 @@
 //! Counts whole requests and learns from what providers report.
 
-use super::{FRAME, TokenCounter, counter, item_bytes};
+use super::{FRAME, TokenCounter, counter};
 use crate::catalogue::TokenizerFamily;
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -127,8 +127,8 @@ impl TokenMeter {
     fn bytes(&self, request: &ModelRequest) -> u64 {
         let frame = u64::from(FRAME);
         let system: u64 = request.system.iter().map(|b| b.text.len() as u64 + frame).sum();
-        let transcript: u64 =
-            request.transcript.entries().iter().map(|e| item_bytes(&e.item)).sum();
+        let size = request.transcript.size();
+        let transcript = size.bytes + size.frames * frame;
         let output = request.output.as_ref().map_or(0, |o| o.schema.to_string().len() as u64);
         system + transcript + output + self.tool_measure(&request.tools, |m| m.bytes)
     }

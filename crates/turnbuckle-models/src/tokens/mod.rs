@@ -78,25 +78,3 @@ pub fn counter(family: TokenizerFamily) -> Arc<dyn TokenCounter> {
     }
 }
 
-/// An upper bound of an entry's tokens that costs next to nothing: its bytes.
-fn item_bytes(item: &Item) -> u64 {
-    let frame = u64::from(FRAME);
-    let content = match item {
-        Item::User { text } | Item::System { text } => text.len() as u64,
-        Item::Assistant { blocks } => blocks.iter().map(block_bytes).sum(),
-        Item::ToolResults { results } => {
-            results.iter().map(|r| (r.content.len() + r.wire_id.len()) as u64 + frame).sum()
-        }
-    };
-    content + frame
-}
-
-fn block_bytes(block: &Block) -> u64 {
-    match block {
-        Block::Text { text, .. } | Block::Thinking { text, .. } => text.len() as u64,
-        Block::ToolCall { wire_id, name, arguments, .. } => {
-            (wire_id.len() + name.len() + arguments.len()) as u64 + u64::from(FRAME)
-        }
-        Block::Native { native } => native.data.to_string().len() as u64,
-    }
-}

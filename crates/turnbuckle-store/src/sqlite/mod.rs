@@ -153,10 +153,11 @@ impl SqliteStore {
 async fn migrate(writer: &Links) -> Result<(), StoreError> {
     let mut link = writer.take().await?;
     let conn = link.conn().await.map_err(failed)?;
-    let mut result = MIGRATIONS.run(&mut *conn).await;
+    // Not `run`: its future is not `Send` for every lifetime, so that nobody could open a store in a spawned task.
+    let mut result = MIGRATIONS.run_direct(None, &mut *conn, false).await;
     if matches!(result, Err(MigrateError::Execute(_) | MigrateError::ExecuteMigration(..))) {
         // Another process may have opened the new file at the same moment and be done by now.
-        result = MIGRATIONS.run(&mut *conn).await;
+        result = MIGRATIONS.run_direct(None, &mut *conn, false).await;
     }
     result.map_err(|error| match error {
         MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => failed(error),
