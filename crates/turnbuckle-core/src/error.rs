@@ -45,9 +45,8 @@ impl ModelErrorKind {
         use ModelErrorKind::*;
         match self {
             RateLimited | Overloaded | Server | Timeout | Network | StreamCut | Protocol => true,
-            BadRequest | Auth | NotFound | ContextOverflow | QuotaExceeded | ContentFilter | Cancelled | Config => {
-                false
-            }
+            BadRequest | Auth | NotFound | ContextOverflow | QuotaExceeded | ContentFilter
+            | Cancelled | Config => false,
         }
     }
 
@@ -61,12 +60,18 @@ impl ModelErrorKind {
             ContextOverflow => "shorten the conversation, or choose a model with a larger window",
             RateLimited => "wait as long as the provider says, or raise its limit",
             QuotaExceeded => "add credit or quota at the provider",
-            Overloaded | Server => "the provider has trouble; try again, or configure a fallback model",
+            Overloaded | Server => {
+                "the provider has trouble; try again, or configure a fallback model"
+            }
             Timeout => "the provider was too slow; try again, or raise the timeout",
             Network => "check that the base URL is reachable from this machine",
             StreamCut => "the connection broke while the model was answering; try again",
-            ContentFilter => "the provider's content filter stopped the answer; rephrase the request",
-            Protocol => "the server does not speak the expected protocol; check the base URL and the profile",
+            ContentFilter => {
+                "the provider's content filter stopped the answer; rephrase the request"
+            }
+            Protocol => {
+                "the server does not speak the expected protocol; check the base URL and the profile"
+            }
             Cancelled => "the turn was stopped",
             Config => "check the model configuration",
         }
@@ -83,8 +88,8 @@ pub struct ModelError {
     /// HTTP status, when there was an answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// The provider's own error code or type.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The provider's own error code or type; written under another name, since `code` tells the errors of a turn apart.
+    #[serde(default, rename = "provider_code", skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
     /// How long the provider asks to wait, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -97,7 +102,14 @@ pub struct ModelError {
 impl ModelError {
     /// An error of a category with a message.
     pub fn new(kind: ModelErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), status: None, code: None, retry_after_ms: None, request_id: None }
+        Self {
+            kind,
+            message: message.into(),
+            status: None,
+            code: None,
+            retry_after_ms: None,
+            request_id: None,
+        }
     }
 }
 

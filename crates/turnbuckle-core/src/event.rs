@@ -2,7 +2,7 @@
 
 use crate::error::ToolError;
 use crate::ids::{AgentName, CallId, MessageId, SessionId, ToolName, TurnId};
-use crate::json::Json;
+use crate::json::{Json, present};
 use crate::limits::TurnLimits;
 use crate::message::{AssistantMessage, Decided, SystemMessage, UserMessage};
 use crate::outcome::{AbortReason, ExhaustedReason, TurnError};
@@ -199,10 +199,10 @@ pub enum EventKind {
         /// Where it stands.
         status: CallProgress,
         /// The arguments that run, once they are known.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
         args: Option<Json>,
         /// The arguments a person changed.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
         amendment: Option<Json>,
     },
     /// A call succeeded.
@@ -228,7 +228,7 @@ pub enum EventKind {
         /// Why.
         error: ToolError,
         /// What it gave all the same.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
         output: Option<Json>,
     },
     /// A person is asked; `card` is stored in the same commit.
@@ -395,13 +395,13 @@ pub struct CallResult {
     /// The stored result.
     pub output: Json,
     /// What the model sees instead.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub model_view: Option<Json>,
     /// What stays of it on later turns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
     /// The small projection for people.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub digest: Option<Json>,
     /// Whether the action was captured instead of executed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

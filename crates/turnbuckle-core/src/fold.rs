@@ -241,7 +241,10 @@ impl TurnFold {
             if message.id == *id {
                 return Some(message);
             }
-            message.calls().filter_map(|call| call.child.as_deref()).find_map(|child| find(child, id))
+            message
+                .calls()
+                .filter_map(|call| call.child.as_deref())
+                .find_map(|child| find(child, id))
         }
         find(self.assistant.as_ref()?, id)
     }

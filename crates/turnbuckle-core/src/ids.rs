@@ -95,7 +95,8 @@ id!(
     MessageId
 );
 id!(
-    /// A tool call, unique over all sessions: the turn's id and the call's ordinal in it.
+    /// A tool call, unique over all sessions: the turn's id and the call's ordinal in it, or the id of the call that runs
+    /// the sub-agent and the ordinal among the sub-agent's calls.
     CallId
 );
 id!(
@@ -118,7 +119,7 @@ impl TurnId {
         MessageId::from(format!("{self}-a"))
     }
 
-    /// The id of the `ordinal`-th tool call of the turn, counted over all its agents.
+    /// The id of the `ordinal`-th tool call of the turn, counted over the agents of its route.
     pub fn call(&self, ordinal: u32) -> CallId {
         CallId::from(format!("{self}-{ordinal}"))
     }
@@ -128,6 +129,11 @@ impl CallId {
     /// The id of the approval card that asks about this call.
     pub fn card(&self) -> MessageId {
         MessageId::from(format!("{self}-card"))
+    }
+
+    /// The id of the `ordinal`-th call of the sub-agent that this call runs. It does not depend on what runs beside it.
+    pub fn nested(&self, ordinal: u32) -> CallId {
+        CallId::from(format!("{self}.{ordinal}"))
     }
 
     /// The id of the nested assistant message when the call runs a sub-agent.

@@ -1,11 +1,20 @@
 //! Small helpers over JSON values.
 
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use std::fmt::Write;
 use std::sync::Arc;
 
 /// A shared JSON value: outputs travel through events, parts and the context store without copies.
 pub type Json = Arc<Value>;
+
+/// For optional values: a `null` that is there is a value, so that what is read back is what was written.
+///
+/// # Errors
+/// Those of the deserializer.
+pub fn present<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Json>, D::Error> {
+    Json::deserialize(d).map(Some)
+}
 
 /// Canonical JSON: object keys sorted, no white space. Equal values give equal text.
 ///

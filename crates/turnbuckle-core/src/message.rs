@@ -1,7 +1,7 @@
 //! What a session stores: user, assistant and system messages.
 
 use crate::ids::{AgentName, CallId, MessageId, ToolName, TurnId, UserId};
-use crate::json::Json;
+use crate::json::{Json, present};
 use crate::outcome::Outcome;
 use crate::part::{Part, ToolCallPart};
 use crate::time::Timestamp;
@@ -233,7 +233,7 @@ pub struct Decided {
     /// When.
     pub at: Timestamp,
     /// The arguments they changed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub amendment: Option<Json>,
     /// What they said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -257,13 +257,13 @@ pub struct ApprovalCard {
     /// Exactly the arguments that will run.
     pub args: Json,
     /// The small projection of the arguments for people.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub digest: Option<Json>,
     /// Why a person is asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// JSON Schema of the fields that may be changed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub editable: Option<Json>,
     /// Where it stands.
     pub status: CardStatus,

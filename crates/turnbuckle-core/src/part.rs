@@ -2,7 +2,7 @@
 
 use crate::error::ToolError;
 use crate::ids::{CallId, MessageId, ToolName, UserId};
-use crate::json::Json;
+use crate::json::{Json, present};
 use crate::message::AssistantMessage;
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -170,21 +170,21 @@ pub struct ToolCallPart {
     /// The arguments verbatim as the model wrote them; this is what goes back over the wire.
     pub arguments: String,
     /// The arguments that run: parsed, defaults added, bound and made canonical. Absent until they are known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub args: Option<Json>,
     /// Where it stands.
     pub status: ToolCallStatus,
     /// The stored result.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub output: Option<Json>,
     /// What the model sees instead of `output`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub model_view: Option<Json>,
     /// What stays of the result in requests of later turns, when the tool's retention says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
     /// The small projection for people.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub digest: Option<Json>,
     /// Why it has no successful result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -196,7 +196,7 @@ pub struct ToolCallPart {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cached: bool,
     /// The arguments a person changed before approving.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub amendment: Option<Json>,
     /// Reports while it ran.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

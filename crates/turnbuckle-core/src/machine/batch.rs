@@ -1,19 +1,19 @@
-//! The tool calls of one answer: announced together, checked, run in parallel within bounds, settled one by one.
+//! The tool calls of one answer: announced together and checked, before any of them runs.
 
-use super::effect::{EffectKind, ExecuteCall, ExecuteMode, PrepareCall, PrepareStage, StepId};
-use super::input::{Directives, ExecuteResult, Verdict};
+use super::effect::{EffectKind, ExecuteMode, PrepareCall, PrepareStage, StepId};
+use super::input::Verdict;
 use super::spec::RunMode;
-use super::state::{About, Ask, BatchCall, CallState, FrameEnd, Phase, Turn};
-use super::valves::{IterationShape, LedgerVerdict, StreakVerdict, is_empty_result};
+use super::state::{About, Ask, BatchCall, CallState, FrameEnd, Turn};
+use super::valves::LedgerVerdict;
 use super::{MachineError, Output};
 use crate::arguments::parse_arguments;
 use crate::error::{ToolError, ToolErrorCode};
 use crate::event::{CallProgress, CallResult, EventKind};
 use crate::ids::{CallId, ToolName};
-use crate::json::{Json, canonical};
+use crate::json::Json;
 use crate::outcome::ExhaustedReason;
-use crate::part::{InputKind, Part};
-use crate::tool::{AfterSuccess, Counts, Overlap, RunsOn, SideEffect, ToolTraits};
+use crate::part::Part;
+use crate::tool::{Counts, ToolTraits};
 use crate::usage::FinishReason;
 use serde_json::Value;
 use std::sync::Arc;
@@ -24,6 +24,12 @@ pub(super) struct CallPlace {
     pub(super) part: u32,
     pub(super) call: CallId,
     pub(super) tool: ToolName,
+}
+
+/// How an answer ended. Only its last call can be cut.
+struct Ending<'a> {
+    finish: &'a FinishReason,
+    last: CallId,
 }
 
 impl Turn {
@@ -52,8 +58,10 @@ impl Turn {
             return self.end_frame(frame, FrameEnd::Exhausted(reason), out);
         }
         self.frame_mut(frame)?.batch_text = self.iteration_text(frame, iteration)?;
+        let Some(last) = calls.last().map(|place| place.call.clone()) else { return Ok(()) };
+        let ending = Ending { finish, last };
         for place in calls {
-            let state = self.announce(frame, &place, finish, out)?;
+            let state = self.announce(frame, &place, &ending, out)?;
             let CallPlace { part, call, tool } = place;
             let tool = self.traits(frame, &tool).map_or(tool, |t| t.name.clone());
             self.frame_mut(frame)?.batch.push(BatchCall { call, part, tool, state });
@@ -62,7 +70,7 @@ impl Turn {
     }
 
     /// The traits of the tool that the model means; a namespace some models put before names is forgiven.
-    fn traits(&self, frame: usize, name: &ToolName) -> Option<&ToolTraits> {
+    pub(super) fn traits(&self, frame: usize, name: &ToolName) -> Option<&ToolTraits> {
         let agent = self.agent(frame).ok()?;
         agent.tool(name).or_else(|| {
             let bare = name.as_str().strip_prefix("functions.")?;
@@ -74,10 +82,10 @@ impl Turn {
         &mut self,
         frame: usize,
         place: &CallPlace,
-        finish: &FinishReason,
+        ending: &Ending<'_>,
         out: &mut Output,
     ) -> Result<CallState, MachineError> {
-        let checked = self.parse_call(frame, place, finish);
+        let checked = self.parse_call(frame, place, ending);
         let failure = match checked {
             Ok((tool, args)) => {
                 self.meters.tool_calls += 1;
@@ -106,7 +114,7 @@ impl Turn {
         &mut self,
         frame: usize,
         place: &CallPlace,
-        finish: &FinishReason,
+        ending: &Ending<'_>,
     ) -> Result<(ToolName, serde_json::Map<String, Value>), ToolError> {
         let Some(traits) = self.traits(frame, &place.tool) else {
             return Err(self.unknown_tool(frame, &place.tool));
@@ -122,7 +130,14 @@ impl Turn {
             message.parts.get(place.part as usize).and_then(Part::as_call)
         });
         let arguments = part.map(|call| call.arguments.as_str()).unwrap_or_default();
-        Ok((tool, parse_arguments(arguments, finish)?))
+        if arguments.trim().is_empty()
+            && *ending.finish == FinishReason::Length
+            && ending.last == place.call
+        {
+            let why = "Your output limit cut the answer before the arguments, so the call was not made. Call again.";
+            return Err(ToolError::new(ToolErrorCode::TruncatedArguments, why));
+        }
+        Ok((tool, parse_arguments(arguments, ending.finish)?))
     }
 
     fn unknown_tool(&self, frame: usize, name: &ToolName) -> ToolError {
@@ -150,7 +165,9 @@ impl Turn {
         verdict: Verdict,
         out: &mut Output,
     ) -> Result<(), MachineError> {
-        let Some(pending) = self.take(step)? else { return Ok(()) };
+        let Some(pending) = self.take(step, |e| matches!(e, EffectKind::Prepare(_)))? else {
+            return Ok(());
+        };
         let (EffectKind::Prepare(check), About::Call { part, call, .. }) =
             (pending.effect, pending.about)
         else {
@@ -170,7 +187,6 @@ impl Turn {
                         out,
                     )?;
                 }
-                self.ledger.fruitless(&check.tool, &check.args);
                 self.emit_failed(frame, part, &call, error, None, out)?;
                 CallState::Settled { success: false }
             }
@@ -193,7 +209,14 @@ impl Turn {
                 let ask = Ask::Decision(*question);
                 self.wait_for_person(frame, part, &call, &check.tool, args, ask, out)?
             }
-            (Verdict::Client { args, title, expires_at }, _) => {
+            (Verdict::Client { args, title, expires_at }, PrepareStage::Approved { amendment }) => {
+                let amendment = amendment.clone();
+                let (status, shown) = (CallProgress::AwaitingApproval, Some(args.clone()));
+                self.emit_status(frame, part, &call, status, shown, amendment, out)?;
+                let ask = Ask::Client { title, expires_at };
+                CallState::Waiting { args, ask, shown: false, decided: None }
+            }
+            (Verdict::Client { args, title, expires_at }, PrepareStage::First) => {
                 let ask = Ask::Client { title, expires_at };
                 self.wait_for_person(frame, part, &call, &check.tool, args, ask, out)?
             }
@@ -202,7 +225,7 @@ impl Turn {
         self.advance_batch(frame, out)
     }
 
-    /// A call that may run: unless it is one too many, or a cached answer serves.
+    /// A call that may run, unless it is one too many.
     fn dispatch(
         &mut self,
         frame: usize,
@@ -234,13 +257,6 @@ impl Turn {
                 self.emit_failed(frame, part, call, error, None, out)?;
                 return Ok(CallState::Settled { success: false });
             }
-        }
-        if self.effect_of(frame, tool) == SideEffect::ReadOnly
-            && let Some(hit) = self.cache.results.get(&cache_key(tool, &args))
-        {
-            let result = Box::new(CallResult { cached: true, ..hit.clone() });
-            self.emit_completed(frame, part, call, result, out)?;
-            return Ok(CallState::Settled { success: true });
         }
         Ok(CallState::Queued { args, mode: ExecuteMode::Real, reason: None })
     }
@@ -310,217 +326,11 @@ impl Turn {
         }
     }
 
-    /// Starts what may start, and ends the batch when every call has its result.
-    pub(super) fn advance_batch(
-        &mut self,
-        frame: usize,
-        out: &mut Output,
-    ) -> Result<(), MachineError> {
-        if let Phase::Stopping { .. } = self.phase {
-            return self.check_stopped(out);
-        }
-        let preparing = |c: &BatchCall| matches!(c.state, CallState::Preparing);
-        if self.frame(frame)?.batch.iter().any(preparing) {
-            return Ok(());
-        }
-        self.start_queued(frame, out)?;
-        let f = self.frame(frame)?;
-        // A nested turn that ended at once may have ended this batch already.
-        if f.ended.is_some() || f.batch.is_empty() {
-            return Ok(());
-        }
-        if f.batch.iter().all(|c| matches!(c.state, CallState::Settled { .. })) {
-            return self.finish_batch(frame, out);
-        }
-        self.pause_if_quiet(out)
-    }
-
-    fn start_queued(&mut self, frame: usize, out: &mut Output) -> Result<(), MachineError> {
-        let mut index = 0;
-        while let Some(entry) = self.frame(frame)?.batch.get(index) {
-            index += 1;
-            let CallState::Queued { args, mode, reason } = entry.state.clone() else { continue };
-            let (call, part, tool) = (entry.call.clone(), entry.part, entry.tool.clone());
-            let Some(traits) = self.traits(frame, &tool).cloned() else { continue };
-            let running = self
-                .pending
-                .values()
-                .filter(|p| matches!(p.effect, EffectKind::Execute(_)))
-                .count();
-            let batch = &self.frame(frame)?.batch;
-            let beside = |c: &BatchCall| matches!(c.state, CallState::Running | CallState::Nested);
-            let busy = batch.iter().any(beside);
-            let alone = batch.iter().any(|c| {
-                beside(c)
-                    && self.traits(frame, &c.tool).is_some_and(|t| t.overlap == Overlap::Exclusive)
-            });
-            // Later calls do not overtake one that must run alone, or it might wait for ever.
-            if alone || (traits.overlap == Overlap::Exclusive && busy) {
-                break;
-            }
-            if running >= self.spec.limits.tool_concurrency.max(1) {
-                break;
-            }
-            self.emit_status(frame, part, &call, CallProgress::Running, None, None, out)?;
-            if let (RunsOn::Agent(agent), ExecuteMode::Real) = (&traits.runs_on, mode) {
-                self.set_state(frame, &call, CallState::Nested)?;
-                if let Err(why) = self.start_child(frame, &call, agent, &args, out) {
-                    self.emit_failed(frame, part, &call, ToolError::failed(why), None, out)?;
-                    self.set_state(frame, &call, CallState::Settled { success: false })?;
-                }
-                continue;
-            }
-            if traits.effect != SideEffect::ReadOnly {
-                self.note_write();
-            }
-            self.set_state(frame, &call, CallState::Running)?;
-            let about = About::Call { part, call: call.clone(), writes: self.cache.writes };
-            let effect = EffectKind::Execute(ExecuteCall { call, tool, args, mode, reason });
-            self.ask(frame, effect, about, out);
-        }
-        Ok(())
-    }
-
-    pub(super) fn progress(
-        &mut self,
-        step: StepId,
-        data: Json,
-        out: &mut Output,
-    ) -> Result<(), MachineError> {
-        let Some(pending) = self.pending.get(&step) else { return Ok(()) };
-        let About::Call { part, call, .. } = &pending.about else { return Ok(()) };
-        let (frame, part, call) = (pending.frame, *part, call.clone());
-        let message = self.frame(frame)?.message.clone();
-        let path = self.path(frame)?;
-        self.emit(&path, EventKind::ToolCallProgress { message, part, call, data }, out)
-    }
-
-    pub(super) fn executed(
-        &mut self,
-        step: StepId,
-        result: ExecuteResult,
-        out: &mut Output,
-    ) -> Result<(), MachineError> {
-        let Some(pending) = self.take(step)? else { return Ok(()) };
-        let (EffectKind::Execute(run), About::Call { part, call, writes }) =
-            (pending.effect, pending.about)
-        else {
-            return Err(MachineError::UnknownStep(step));
-        };
-        let frame = pending.frame;
-        let reads = self.effect_of(frame, &run.tool) == SideEffect::ReadOnly;
-        if !reads {
-            self.note_write();
-        }
-        let success = match result {
-            ExecuteResult::Success { mut result, directives } => {
-                if let ExecuteMode::Capture { .. } = run.mode {
-                    result.captured = true;
-                }
-                if reads && writes == self.cache.writes {
-                    self.cache.results.insert(cache_key(&run.tool, &run.args), result.clone());
-                }
-                if is_empty_result(&result.output) {
-                    self.ledger.fruitless(&run.tool, &run.args);
-                }
-                self.emit_completed(frame, part, &call, Box::new(result), out)?;
-                self.follow(frame, &call, directives, out)?;
-                true
-            }
-            ExecuteResult::Failure { error, output } => {
-                self.ledger.fruitless(&run.tool, &run.args);
-                self.emit_failed(frame, part, &call, error, output, out)?;
-                false
-            }
-        };
-        self.set_state(frame, &call, CallState::Settled { success })?;
-        self.advance_batch(frame, out)
-    }
-
-    fn follow(
-        &mut self,
-        frame: usize,
-        call: &CallId,
-        directives: Directives,
-        out: &mut Output,
-    ) -> Result<(), MachineError> {
-        let path = self.path(frame)?;
-        if let Some(plan) = directives.plan {
-            self.emit(&path, EventKind::PlanUpdated { plan }, out)?;
-        }
-        if let Some((task, reference)) = directives.task {
-            self.emit(&path, EventKind::TaskStarted { call: call.clone(), task, reference }, out)?;
-        }
-        if let Some(cap) = directives.context_dropped {
-            self.emit(&path, EventKind::ContextOverflowed { cap }, out)?;
-        }
-        let f = self.frame_mut(frame)?;
-        f.context.extend(directives.add_context);
-        if directives.force_tool.is_some() {
-            f.force_tool = directives.force_tool;
-        }
-        Ok(())
-    }
-
-    fn finish_batch(&mut self, frame: usize, out: &mut Output) -> Result<(), MachineError> {
-        let f = self.frame_mut(frame)?;
-        let batch = std::mem::take(&mut f.batch);
-        let text = std::mem::take(&mut f.batch_text);
-        let context = std::mem::take(&mut f.context);
-        let exhausted = f.exhausted.take();
-        let message = f.message.clone();
-        let parts = &self.messages.message(&message)?.parts;
-        let settled: Vec<_> = batch
-            .iter()
-            .filter_map(|c| {
-                parts.get(c.part as usize).and_then(Part::as_call).map(|p| (&c.tool, p))
-            })
-            .collect();
-        let shape = IterationShape::new(
-            settled.iter().map(|(tool, p)| (*tool, p.args.as_ref(), p.error.as_ref())),
-            &text,
-        );
-        let terminal = batch.iter().all(|c| {
-            let ends = self
-                .traits(frame, &c.tool)
-                .is_some_and(|t| t.after_success == AfterSuccess::EndsTurn);
-            ends && c.state == CallState::Settled { success: true }
-        });
-        let (failing, repeating) =
-            (self.spec.limits.failure_streak, self.spec.limits.success_streak);
-        let verdict = self.frame_mut(frame)?.streaks.observe(shape, failing, repeating);
-        for text in context {
-            self.insert_input(frame, InputKind::Context, text, out)?;
-        }
-        let steered = self.insert_steering(frame, out)?;
-        if let Some(reason) = exhausted {
-            return self.end_frame(frame, FrameEnd::Exhausted(reason), out);
-        }
-        if verdict == StreakVerdict::Failing {
-            let end = FrameEnd::Exhausted(ExhaustedReason::ToolFailureStreak);
-            return self.end_frame(frame, end, out);
-        }
-        let listens = steered == super::call_model::Steered::Yes;
-        if !listens && (terminal || verdict == StreakVerdict::Repeating) {
-            return self.end_frame(frame, FrameEnd::Done, out);
-        }
-        self.next_call(frame, out)
-    }
-
     fn iteration_text(&mut self, frame: usize, iteration: u32) -> Result<String, MachineError> {
         let message = self.frame(frame)?.message.clone();
         let parts = &self.messages.message(&message)?.parts;
         let texts = parts.iter().filter(|p| p.iteration() == iteration).filter_map(Part::as_text);
         Ok(texts.collect::<Vec<_>>().join("\n"))
-    }
-
-    fn effect_of(&self, frame: usize, tool: &ToolName) -> SideEffect {
-        self.traits(frame, tool).map_or(SideEffect::AtMostOnce, |t| t.effect)
-    }
-
-    fn note_write(&mut self) {
-        self.cache.results.clear();
-        self.cache.writes += 1;
     }
 
     pub(super) fn set_state(
@@ -578,8 +388,4 @@ impl Turn {
         let (message, path, call) = (f.message.clone(), f.path.clone(), call.clone());
         self.emit(&path, EventKind::ToolCallFailed { message, part, call, error, output }, out)
     }
-}
-
-fn cache_key(tool: &ToolName, args: &Value) -> String {
-    format!("{tool}\u{0}{}", canonical(args))
 }

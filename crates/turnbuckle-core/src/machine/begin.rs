@@ -43,6 +43,18 @@ impl Turn {
         if self.phase != Phase::New {
             return Err(MachineError::Spec("the turn has already begun".into()));
         }
+        self.open_message(out)?;
+        if let Some(supervisor) = self.spec.routes.supervisor.clone() {
+            let path = supervisor.as_str().into();
+            self.frames.push(Frame::new(supervisor, path, self.spec.turn.assistant_message()));
+            self.call_model(0, Attempt::first(Purpose::Route), out)
+        } else {
+            self.start_route(self.spec.routes.default.clone(), 0, out)
+        }
+    }
+
+    /// The turn is there: its user message and its own, still empty.
+    pub(super) fn open_message(&mut self, out: &mut Output) -> Result<(), MachineError> {
         self.phase = Phase::Running;
         self.meters.active_since = self.now;
         let routes = &self.spec.routes;
@@ -56,13 +68,7 @@ impl Turn {
             limits: Box::new(self.spec.limits.clone()),
         };
         self.emit(&path, started, out)?;
-        self.emit(&path, EventKind::AssistantMessageStarted { message, call: None }, out)?;
-        if self.spec.routes.supervisor.is_some() {
-            self.frames.push(Frame::new(opener, path, self.spec.turn.assistant_message()));
-            self.call_model(0, Attempt::first(Purpose::Route), out)
-        } else {
-            self.start_route(self.spec.routes.default.clone(), 0, out)
-        }
+        self.emit(&path, EventKind::AssistantMessageStarted { message, call: None }, out)
     }
 
     fn new_message(&self, id: crate::ids::MessageId, agent: AgentName) -> AssistantMessage {
@@ -192,9 +198,10 @@ impl Turn {
                     Ok(choice) => format!("there is no route `{}`", choice.route),
                     Err(why) => why,
                 };
+                let room = self.room_for_call(frame)?;
                 let f = self.frame_mut(frame)?;
                 f.bad_answers += 1;
-                if f.bad_answers == 1 && answer.is_ok() {
+                if f.bad_answers == 1 && answer.is_ok() && room {
                     return self.call_model(frame, Attempt::first(Purpose::Route), out);
                 }
                 let note =
@@ -216,8 +223,9 @@ impl Turn {
         attempt: Attempt,
         out: &mut Output,
     ) -> Result<(), MachineError> {
-        let base = self.parts_len(frame)?;
+        let streaming = self.new_streaming(frame)?;
         let f = self.frame_mut(frame)?;
+        let forced = f.force_tool.take().filter(|_| attempt.purpose != Purpose::Closing);
         let effect = EffectKind::CallModel(CallModel {
             message: f.message.clone(),
             iteration: f.iteration,
@@ -226,14 +234,21 @@ impl Turn {
             after: attempt.after,
             calls_made: f.calls_made,
             tool_calls_made: f.tool_calls,
-            force_tool: f.force_tool.take(),
+            force_tool: forced,
             task: f.task.clone(),
         });
         if attempt.number == 1 {
             self.meters.model_calls += 1;
         }
-        self.ask(frame, effect, About::Model(Streaming { base, blocks: BTreeMap::new() }), out);
+        self.ask(frame, effect, About::Model(streaming), out);
         Ok(())
+    }
+
+    /// An answer of which nothing has come.
+    pub(super) fn new_streaming(&mut self, frame: usize) -> Result<Streaming, MachineError> {
+        let base = self.parts_len(frame)?;
+        let first_call = *self.next_call_of(frame)?;
+        Ok(Streaming { base, first_call, since: self.now, blocks: BTreeMap::new() })
     }
 }
 

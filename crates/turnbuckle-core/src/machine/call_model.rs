@@ -1,5 +1,6 @@
 //! Before a model call: budgets, what is put to the model, the closing call.
 
+use super::effect::EffectKind;
 use super::input::CompactionReport;
 use super::state::{Attempt, FrameEnd, Turn};
 use super::{MachineError, Output, StepId};
@@ -33,13 +34,10 @@ impl Turn {
         if let Some(reason) = self.spent_budget() {
             return self.end_frame(frame, FrameEnd::Exhausted(reason), out);
         }
-        let cap = self.agent(frame)?.limits.max_iterations;
-        let f = self.frame(frame)?;
-        let capped =
-            f.counted >= cap || self.meters.model_calls >= self.spec.limits.max_model_calls;
-        if !capped {
+        if !self.capped(frame)? {
             return self.call_model(frame, Attempt::first(Purpose::Step), out);
         }
+        let f = self.frame(frame)?;
         // Only one call may go beyond the turn's cap, so a sub-agent at it leaves the last word to its parent.
         let beyond = self.meters.model_calls > self.spec.limits.max_model_calls;
         let nested =
@@ -50,6 +48,18 @@ impl Turn {
         self.frame_mut(frame)?.closing = true;
         self.insert_input(frame, InputKind::Closing, CLOSING.to_owned(), out)?;
         self.call_model(frame, Attempt::first(Purpose::Closing), out)
+    }
+
+    /// Whether the agent or the turn has made all the model calls it may.
+    fn capped(&self, frame: usize) -> Result<bool, MachineError> {
+        let cap = self.agent(frame)?.limits.max_iterations;
+        Ok(self.frame(frame)?.counted >= cap
+            || self.meters.model_calls >= self.spec.limits.max_model_calls)
+    }
+
+    /// Whether the next step of the agent can be an ordinary model call.
+    pub(super) fn room_for_call(&self, frame: usize) -> Result<bool, MachineError> {
+        Ok(self.spent_budget().is_none() && !self.capped(frame)?)
     }
 
     /// Puts text to the model after the last model call of the frame.
@@ -65,13 +75,15 @@ impl Turn {
         self.insert_part(frame, Part::Input(part), out)
     }
 
-    /// People's messages that came while the turn ran enter now. Says whether there were any.
+    /// People's messages that came while the turn ran enter now, if the model will still read them; else they open the next
+    /// turn. Says whether any entered.
     pub(super) fn insert_steering(
         &mut self,
         frame: usize,
         out: &mut Output,
     ) -> Result<Steered, MachineError> {
-        if self.frame(frame)?.parent.is_some() || self.steering.is_empty() {
+        let nested = self.frame(frame)?.parent.is_some();
+        if nested || self.steering.is_empty() || !self.room_for_call(frame)? {
             return Ok(Steered::No);
         }
         let iteration = self.frame(frame)?.iteration.saturating_sub(1);
@@ -108,7 +120,10 @@ impl Turn {
         report: CompactionReport,
         out: &mut Output,
     ) -> Result<(), MachineError> {
-        let Some(pending) = self.pending.get(&step) else { return Ok(()) };
+        let Some(pending) = self.under_way(step)? else { return Ok(()) };
+        if !matches!(pending.effect, EffectKind::CallModel(_)) {
+            return Err(MachineError::UnknownStep(step));
+        }
         let frame = pending.frame;
         let path = self.path(frame)?;
         if let Some(answer) = report.summary_call {

@@ -3,7 +3,7 @@
 use crate::error::ModelError;
 use crate::event::AgentPath;
 use crate::ids::{AgentName, CallId, MessageId, ToolName};
-use crate::json::Json;
+use crate::json::{Json, present};
 use crate::outcome::Outcome;
 use crate::usage::Purpose;
 use serde::{Deserialize, Serialize};
@@ -99,7 +99,7 @@ pub enum PrepareStage {
     /// A person approved it, with the arguments they changed if any.
     Approved {
         /// The changed arguments.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
         amendment: Option<Json>,
     },
 }

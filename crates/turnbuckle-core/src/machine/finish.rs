@@ -4,10 +4,11 @@ use super::effect::EffectKind;
 use super::input::FinalChanges;
 use super::spec::{DataPolicy, Keep};
 use super::state::{About, CallState, FrameEnd, Phase, Turn};
-use super::valves::restated;
+use super::valves::{normal_text, restated};
 use super::{MachineError, Output, StepId};
 use crate::error::{ToolError, ToolErrorCode};
-use crate::event::{CallResult, EventKind};
+use crate::event::{AgentPath, CallResult, EventKind};
+use crate::ids::MessageId;
 use crate::message::{AssistantMessage, MessageState};
 use crate::outcome::{ExhaustedReason, Outcome};
 use crate::part::Part;
@@ -138,14 +139,49 @@ impl Turn {
             .filter_map(|(i, part)| part.as_text().map(|t| (i as u32, t.to_owned())))
             .collect();
         let texts: Vec<(u32, &str)> = texts.iter().map(|(i, t)| (*i, t.as_str())).collect();
-        for part in restated(&texts).into_iter().rev() {
-            self.emit(&path, EventKind::PartDropped { message: message.clone(), part }, out)?;
+        let restated = restated(&texts);
+        self.drop_parts(frame, &path, &message, &restated, out)
+    }
+
+    /// A loop that repeated itself said the same again and again; it stands once.
+    pub(super) fn drop_repeated(
+        &mut self,
+        frame: usize,
+        out: &mut Output,
+    ) -> Result<(), MachineError> {
+        let first = self.frame(frame)?.first_part as usize;
+        let (path, message) = (self.path(frame)?, self.frame(frame)?.message.clone());
+        let parts = self.message_of(frame)?.parts.iter().enumerate().skip(first);
+        let texts: Vec<(u32, String)> =
+            parts.filter_map(|(i, p)| p.as_text().map(|t| (i as u32, normal_text(t)))).collect();
+        let again = |(at, text): &&(u32, String)| texts.iter().any(|(i, t)| i > at && t == text);
+        let repeated: Vec<u32> = texts.iter().filter(again).map(|(i, _)| *i).collect();
+        self.drop_parts(frame, &path, &message, &repeated, out)
+    }
+
+    fn drop_parts(
+        &mut self,
+        frame: usize,
+        path: &AgentPath,
+        message: &MessageId,
+        parts: &[u32],
+        out: &mut Output,
+    ) -> Result<(), MachineError> {
+        for part in parts.iter().rev().copied() {
+            let f = self.frame_mut(frame)?;
+            // Texts of earlier agents of the route may be among them.
+            f.first_part -= u32::from(part < f.first_part);
+            self.emit(path, EventKind::PartDropped { message: message.clone(), part }, out)?;
         }
         Ok(())
     }
 
     /// What the agent's policy forbids to store is removed now that the agent is done.
-    fn apply_policy(&mut self, frame: usize, out: &mut Output) -> Result<(), MachineError> {
+    pub(super) fn apply_policy(
+        &mut self,
+        frame: usize,
+        out: &mut Output,
+    ) -> Result<(), MachineError> {
         let policy = self.agent(frame)?.policy.clone();
         if policy == DataPolicy::default() {
             return Ok(());
@@ -195,7 +231,8 @@ impl Turn {
         changes: FinalChanges,
         out: &mut Output,
     ) -> Result<(), MachineError> {
-        let Some(pending) = self.take(step)? else { return Ok(()) };
+        let fits = |e: &EffectKind| matches!(e, EffectKind::Finalize { .. });
+        let Some(pending) = self.take(step, fits)? else { return Ok(()) };
         let EffectKind::Finalize { outcome } = pending.effect else {
             return Err(MachineError::UnknownStep(step));
         };
@@ -224,10 +261,7 @@ impl Turn {
     ) -> Result<(), MachineError> {
         self.meters.active_ms += self.now.since(self.meters.active_since);
         self.phase = Phase::Ended { outcome: outcome.clone() };
-        let path = match self.frames.iter().rfind(|f| f.parent.is_none()) {
-            Some(frame) => frame.path.clone(),
-            None => "engine".into(),
-        };
+        let path = self.speaker();
         if let Some(message) = &self.messages.assistant {
             let mut message = message.clone();
             message.state = MessageState::Finished { outcome: outcome.clone() };

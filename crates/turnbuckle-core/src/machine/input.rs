@@ -1,11 +1,11 @@
-//! What the driver tells the machine. Everything but deltas and progress goes to the journal, in the order of application:
+//! What the driver tells the machine. Everything but deltas goes to the journal, in the order of application:
 //! feeding a turn's journal to a new machine gives the same turn again.
 
 use super::effect::StepId;
 use crate::error::{ModelError, ToolError};
 use crate::event::CallResult;
 use crate::ids::{CallId, ToolName, UserId};
-use crate::json::Json;
+use crate::json::{Json, present};
 use crate::message::UserMessage;
 use crate::model::ModelResponse;
 use crate::time::Timestamp;
@@ -42,7 +42,7 @@ pub enum Input {
         step: StepId,
         /// Why.
         error: ModelError,
-        /// What had arrived.
+        /// What had arrived; must hold whatever was told as deltas.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         partial: Option<Box<ModelAnswer>>,
     },
@@ -169,8 +169,24 @@ impl AnswerDirectives {
 }
 
 /// The agent's loop ends with this answer; calls it asks for are not run.
+///
+/// Written as `true`: a unit would be written as `null` and read back as nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "bool", try_from = "bool")]
 pub struct StopHere;
+
+impl From<StopHere> for bool {
+    fn from(_: StopHere) -> Self {
+        true
+    }
+}
+
+impl TryFrom<bool> for StopHere {
+    type Error = &'static str;
+    fn try_from(stops: bool) -> Result<Self, Self::Error> {
+        if stops { Ok(StopHere) } else { Err("`stop` is either true or absent") }
+    }
+}
 
 /// One delta as it became an event: how many bytes of which block, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -228,7 +244,7 @@ pub enum Verdict {
         /// Why, for the model.
         error: ToolError,
         /// The arguments, as far as they were understood.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
         args: Option<Json>,
     },
 }
@@ -239,13 +255,13 @@ pub struct Question {
     /// The tool's name for people.
     pub title: String,
     /// The small projection of the arguments.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub digest: Option<Json>,
     /// Why a person is asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// JSON Schema of the fields that may be changed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub editable: Option<Json>,
     /// When the question expires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -270,7 +286,7 @@ pub enum ExecuteResult {
         /// Why, for the model.
         error: ToolError,
         /// What it gave all the same.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
         output: Option<Json>,
     },
 }
@@ -286,7 +302,7 @@ pub struct Directives {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub add_context: Vec<String>,
     /// The plan, when it changed.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub plan: Option<Json>,
     /// A background task that was started: its kind and its id.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -310,7 +326,7 @@ pub enum Decision {
     /// Do it.
     Approve {
         /// The arguments the person changed.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
         amendment: Option<Json>,
         /// What they said.
         #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -7,12 +7,15 @@
 //! |---|---|
 //! | [`spec`] | what is fixed for the turn |
 //! | [`effect`], [`input`] | the vocabulary |
-//! | `state` | frames, batches, meters |
+//! | `state`, `frame` | the turn and its meters, agents' loops and their batches |
 //! | `begin` | the start, routes, agents one after the other, sub-agents |
 //! | `call_model` | budgets before a model call, the closing call |
-//! | `answer` | streamed deltas, complete and failed answers |
-//! | `batch` | announcing, checking, ordering and settling tool calls |
-//! | `people` | pauses, decisions, client results, cancelling, recovery |
+//! | `stream`, `reconcile` | streamed deltas, and the complete answer against them |
+//! | `answer` | what follows from complete and failed answers |
+//! | `batch` | announcing and checking tool calls |
+//! | `run` | running them in bounds, settling them, ending the batch |
+//! | `people` | pauses, decisions, client results, steering |
+//! | `stop` | cancelling, faults, recovery after a crash |
 //! | `valves` | identical calls, fruitless calls, streaks, restated text |
 //! | `finish` | data policy, end-of-turn changes, the final events |
 
@@ -22,10 +25,15 @@ mod begin;
 mod call_model;
 pub mod effect;
 mod finish;
+mod frame;
 pub mod input;
 mod people;
+mod reconcile;
+mod run;
 pub mod spec;
 mod state;
+mod stop;
+mod stream;
 mod valves;
 
 pub use effect::*;

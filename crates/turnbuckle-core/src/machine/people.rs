@@ -1,18 +1,16 @@
-//! Pauses, decisions, results of the front end, stopping, and taking a turn up again after a crash.
+//! Pauses, decisions, results of the front end, people's messages.
 
-use super::effect::{Effect, EffectKind, ExecuteMode, PrepareCall, PrepareStage};
-use super::input::{Decision, Superseded};
-use super::state::{About, Ask, CallState, FrameEnd, Phase, Streaming, Turn};
+use super::effect::{EffectKind, PrepareCall, PrepareStage};
+use super::input::Decision;
+use super::state::{About, Ask, CallState, Phase, Turn};
 use super::{MachineError, Output};
 use crate::error::{ToolError, ToolErrorCode};
-use crate::event::{CallResult, EventKind};
-use crate::ids::{CallId, UserId};
+use crate::event::{AgentPath, CallResult, EventKind};
+use crate::ids::{CallId, MessageId, UserId};
 use crate::json::Json;
 use crate::message::{
     ApprovalCard, Asks, CardStatus, Decided, SystemBody, SystemMessage, UserMessage,
 };
-use crate::outcome::{AbortReason, Outcome, TurnError};
-use crate::time::Timestamp;
 use crate::tool::SideEffect;
 use serde_json::json;
 use std::sync::Arc;
@@ -41,7 +39,7 @@ impl Turn {
             let (asks, card) = make_card(message, call.clone(), tool, args, ask);
             let body = SystemBody::Approval(Box::new(card));
             let card = Box::new(SystemMessage {
-                id: call.card(),
+                id: self.next_card(&call),
                 turn: self.spec.turn.clone(),
                 at: self.now,
                 body,
@@ -54,13 +52,28 @@ impl Turn {
         }
         self.meters.active_ms += self.now.since(self.meters.active_since);
         self.phase = Phase::Paused;
-        let path = self.path(0)?;
+        let path = self.speaker();
         let message = self.spec.turn.assistant_message();
         self.emit(&path, EventKind::AssistantMessagePaused { message }, out)?;
         self.emit(&path, EventKind::TurnPaused { calls: waiting }, out)
     }
 
-    fn unpause(&mut self, out: &mut Output) -> Result<(), MachineError> {
+    /// The cards about a call, in order. A tool of the front end that also needs approval has two.
+    pub(super) fn cards_of(&self, call: &CallId) -> impl Iterator<Item = &SystemMessage> {
+        self.messages
+            .cards
+            .iter()
+            .filter(move |c| matches!(&c.body, SystemBody::Approval(card) if card.call == *call))
+    }
+
+    fn next_card(&self, call: &CallId) -> MessageId {
+        match self.cards_of(call).count() {
+            0 => call.card(),
+            n => MessageId::from(format!("{}-{}", call.card(), n + 1)),
+        }
+    }
+
+    pub(super) fn unpause(&mut self, out: &mut Output) -> Result<(), MachineError> {
         if self.phase != Phase::Paused {
             return Ok(());
         }
@@ -69,19 +82,17 @@ impl Turn {
         self.emit_resumed(out)
     }
 
-    fn emit_resumed(&mut self, out: &mut Output) -> Result<(), MachineError> {
-        let mut told = std::collections::BTreeSet::new();
-        let frames: Vec<_> = self
-            .frames
-            .iter()
-            .filter(|f| f.ended.is_none() || f.parent.is_none())
-            .map(|f| (f.path.clone(), f.message.clone()))
-            .collect();
-        for (path, message) in frames {
-            if told.insert(message.clone()) {
-                let parts = self.messages.message(&message)?.parts.len() as u32;
-                self.emit(&path, EventKind::AssistantMessageResumed { message, parts }, out)?;
+    /// Tells every message that goes on, by the agent that works on it now.
+    pub(super) fn emit_resumed(&mut self, out: &mut Output) -> Result<(), MachineError> {
+        let mut messages: Vec<(AgentPath, MessageId)> = Vec::new();
+        for f in self.frames.iter().rev().filter(|f| f.ended.is_none() || f.parent.is_none()) {
+            if messages.iter().all(|(_, known)| *known != f.message) {
+                messages.push((f.path.clone(), f.message.clone()));
             }
+        }
+        for (path, message) in messages.into_iter().rev() {
+            let parts = self.messages.message(&message)?.parts.len() as u32;
+            self.emit(&path, EventKind::AssistantMessageResumed { message, parts }, out)?;
         }
         Ok(())
     }
@@ -200,6 +211,9 @@ impl Turn {
         self.unpause(out)?;
         let decided = Decided { by: None, at: self.now, amendment: None, reason: None };
         self.emit_decided(place.frame, call, CardStatus::Approved, decided, out)?;
+        if self.effect_of(place.frame, &place.tool) != SideEffect::ReadOnly {
+            self.note_write();
+        }
         let success = result.is_ok();
         match result {
             Ok(output) => {
@@ -212,7 +226,7 @@ impl Turn {
         self.advance_batch(place.frame, out)
     }
 
-    fn emit_decided(
+    pub(super) fn emit_decided(
         &mut self,
         frame: usize,
         call: &CallId,
@@ -221,7 +235,8 @@ impl Turn {
         out: &mut Output,
     ) -> Result<(), MachineError> {
         let path = self.path(frame)?;
-        let (card, call, decided) = (call.card(), call.clone(), Box::new(decided));
+        let card = self.cards_of(call).last().map_or_else(|| call.card(), |c| c.id.clone());
+        let (call, decided) = (call.clone(), Box::new(decided));
         self.emit(&path, EventKind::ApprovalDecided { card, call, status, decided }, out)
     }
 
@@ -261,190 +276,6 @@ impl Turn {
         }
         self.steering.push(message);
         Ok(())
-    }
-
-    pub(super) fn cancel(
-        &mut self,
-        superseded: Superseded,
-        out: &mut Output,
-    ) -> Result<(), MachineError> {
-        let (reason, code, card, why) = match superseded {
-            Superseded::No => {
-                let why = "The turn was stopped before this ran.";
-                (AbortReason::Stopped, ToolErrorCode::Cancelled, CardStatus::Cancelled, why)
-            }
-            Superseded::ByMessage => {
-                let why = "The user wrote a new message instead of deciding, so this did not run.";
-                (AbortReason::Superseded, ToolErrorCode::Superseded, CardStatus::Superseded, why)
-            }
-        };
-        match self.phase {
-            Phase::Ended { .. } | Phase::Finalizing { .. } => return Err(MachineError::Ended),
-            Phase::Stopping { .. } => return Ok(()),
-            Phase::New | Phase::Running | Phase::Paused => {}
-        }
-        self.unpause(out)?;
-        self.phase = Phase::Stopping { outcome: Outcome::Aborted { reason } };
-        // Checks have no effect and their answers are not awaited; what runs is brought to an end by the driver.
-        self.pending.retain(|_, p| !matches!(p.effect, EffectKind::Prepare(_)));
-        for frame in 0..self.frames.len() {
-            let open: Vec<_> = self
-                .frame(frame)?
-                .batch
-                .iter()
-                .filter(|c| {
-                    !matches!(
-                        c.state,
-                        CallState::Settled { .. } | CallState::Running | CallState::Nested
-                    )
-                })
-                .cloned()
-                .collect();
-            for entry in open {
-                if let CallState::Waiting { shown: true, .. } = entry.state {
-                    self.cancel_card(frame, &entry.call, card, out)?;
-                }
-                let error = ToolError::new(code, why);
-                self.emit_failed(frame, entry.part, &entry.call, error, None, out)?;
-                self.set_state(frame, &entry.call, CallState::Settled { success: false })?;
-            }
-        }
-        self.check_stopped(out)
-    }
-
-    fn cancel_card(
-        &mut self,
-        frame: usize,
-        call: &CallId,
-        status: CardStatus,
-        out: &mut Output,
-    ) -> Result<(), MachineError> {
-        let id = call.card();
-        let pending = self.messages.pending_cards().any(|c| c.id == id);
-        if !pending {
-            return Ok(());
-        }
-        let decided = Decided { by: None, at: self.now, amendment: None, reason: None };
-        self.emit_decided(frame, call, status, decided, out)
-    }
-
-    /// Ends a stopped turn once nothing is under way any more.
-    pub(super) fn check_stopped(&mut self, out: &mut Output) -> Result<(), MachineError> {
-        let Phase::Stopping { outcome } = &self.phase else { return Ok(()) };
-        let outcome = outcome.clone();
-        if !self.pending.is_empty() {
-            return Ok(());
-        }
-        // Innermost first, so that a nested message is final before the call that holds it.
-        for frame in (0..self.frames.len()).rev() {
-            self.abandon_frame(frame, out)?;
-        }
-        self.finalize(outcome, out)
-    }
-
-    /// `last` is when the process that ended was last heard of.
-    pub(super) fn recover(
-        &mut self,
-        last: Timestamp,
-        out: &mut Output,
-    ) -> Result<(), MachineError> {
-        self.epoch += 1;
-        match self.phase {
-            Phase::New | Phase::Paused | Phase::Ended { .. } => return Ok(()),
-            Phase::Running | Phase::Stopping { .. } | Phase::Finalizing { .. } => {}
-        }
-        // The time nobody worked on the turn is not the turn's.
-        self.meters.active_ms += last.since(self.meters.active_since);
-        self.meters.active_since = self.now;
-        self.emit_resumed(out)?;
-        let stopping = matches!(self.phase, Phase::Stopping { .. });
-        let steps: Vec<_> = self.pending.keys().copied().collect();
-        for step in steps {
-            let Some(mut pending) = self.pending.remove(&step) else { continue };
-            let frame = pending.frame;
-            match &mut pending.effect {
-                EffectKind::CallModel(_) if stopping => continue,
-                EffectKind::CallModel(_) => {
-                    let base = self.parts_len(frame)?;
-                    pending.about = About::Model(Streaming { base, ..Streaming::default() });
-                }
-                EffectKind::Execute(run) => {
-                    let traits = self.agent(frame)?.tool(&run.tool);
-                    let effect = traits.map_or(SideEffect::AtMostOnce, |t| t.effect);
-                    let repeatable = effect != SideEffect::AtMostOnce && !stopping;
-                    if run.mode == ExecuteMode::Real && !repeatable {
-                        run.mode = ExecuteMode::Recover;
-                    }
-                }
-                EffectKind::Prepare(_) | EffectKind::Finalize { .. } => {}
-            }
-            let f = self.frame(frame)?;
-            out.effects.push(Effect {
-                step,
-                agent: f.agent.clone(),
-                path: f.path.clone(),
-                kind: pending.effect.clone(),
-            });
-            self.pending.insert(step, pending);
-        }
-        self.check_stopped(out)
-    }
-
-    /// The driver cannot go on: everything open is settled and the turn ends with the error.
-    pub(super) fn fault(&mut self, error: TurnError, out: &mut Output) -> Result<(), MachineError> {
-        match self.phase {
-            Phase::Ended { .. } => return Err(MachineError::Ended),
-            Phase::Finalizing { .. } => {
-                self.pending.clear();
-                return self.finish(Outcome::Error { error }, out);
-            }
-            Phase::New | Phase::Running | Phase::Paused | Phase::Stopping { .. } => {}
-        }
-        self.unpause(out)?;
-        self.pending.clear();
-        for frame in (0..self.frames.len()).rev() {
-            self.abandon_frame(frame, out)?;
-        }
-        self.finalize(Outcome::Error { error }, out)
-    }
-
-    /// Settles whatever a frame still has open.
-    fn abandon_frame(&mut self, frame: usize, out: &mut Output) -> Result<(), MachineError> {
-        let open: Vec<_> = self
-            .frame(frame)?
-            .batch
-            .iter()
-            .filter(|c| !matches!(c.state, CallState::Settled { .. }))
-            .cloned()
-            .collect();
-        for entry in open {
-            let error = match &entry.state {
-                CallState::Running => {
-                    let why = "The turn ended while this ran; whether it took effect is not known.";
-                    ToolError::new(ToolErrorCode::OutcomeUnknown, why)
-                }
-                _ => {
-                    ToolError::new(ToolErrorCode::Cancelled, "The turn ended before this was done.")
-                }
-            };
-            if let CallState::Waiting { shown: true, .. } = entry.state {
-                self.cancel_card(frame, &entry.call, CardStatus::Cancelled, out)?;
-            }
-            self.emit_failed(frame, entry.part, &entry.call, error, None, out)?;
-        }
-        self.frame_mut(frame)?.batch.clear();
-        if self.frame(frame)?.ended.is_none() {
-            self.frame_mut(frame)?.ended = Some(FrameEnd::Done);
-            self.close_child_message(frame, self.stopped_outcome(), out)?;
-        }
-        Ok(())
-    }
-
-    fn stopped_outcome(&self) -> Outcome {
-        match &self.phase {
-            Phase::Stopping { outcome } => outcome.clone(),
-            _ => Outcome::Aborted { reason: AbortReason::Stopped },
-        }
     }
 
     /// Messages that came too late to enter the turn; they open the next one.

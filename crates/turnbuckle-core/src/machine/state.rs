@@ -1,19 +1,19 @@
 //! The state of a turn.
 
-use super::effect::{Effect, EffectKind, ExecuteMode, StepId};
+pub(super) use super::frame::{Ask, Attempt, BatchCall, CallState, Frame, FrameEnd, Parent};
+
+use super::effect::{Effect, EffectKind, StepId};
 use super::input::{Input, Recorded};
 use super::spec::{AgentSpec, TurnSpec};
-use super::valves::{Ledger, Streaks};
+use super::valves::Ledger;
 use super::{Emitted, MachineError, Output};
-use crate::error::ModelError;
 use crate::event::{AgentPath, CallResult, EventKind};
 use crate::fold::TurnFold;
-use crate::ids::{AgentName, CallId, MessageId, ToolName};
-use crate::json::Json;
+use crate::ids::{AgentName, CallId};
 use crate::message::{AssistantMessage, UserMessage};
-use crate::outcome::{ExhaustedReason, Outcome, TurnError};
+use crate::outcome::Outcome;
 use crate::time::Timestamp;
-use crate::usage::{Purpose, Usage};
+use crate::usage::Usage;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -119,6 +119,10 @@ pub(super) enum About {
 pub(super) struct Streaming {
     /// Parts of the message before this answer.
     pub(super) base: u32,
+    /// The ordinal of the first call of this answer, should it have any.
+    pub(super) first_call: u32,
+    /// When the last delta came; a clock that goes backwards does not show.
+    pub(super) since: Timestamp,
     /// By block.
     pub(super) blocks: BTreeMap<u32, BlockPart>,
 }
@@ -129,92 +133,6 @@ pub(super) struct BlockPart {
     pub(super) part: u32,
     pub(super) bytes: u32,
     pub(super) call: Option<CallId>,
-}
-
-/// One run of one agent's loop.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Frame {
-    pub(super) agent: AgentName,
-    pub(super) path: AgentPath,
-    pub(super) message: MessageId,
-    /// The frame and the call that run this one; absent for agents of the route.
-    pub(super) parent: Option<Parent>,
-    pub(super) task: Option<String>,
-    /// Parts of the message that were there before this agent began.
-    pub(super) first_part: u32,
-    /// The index of the next model call in the message.
-    pub(super) iteration: u32,
-    pub(super) calls_made: u32,
-    pub(super) counted: u32,
-    pub(super) tool_calls: u32,
-    pub(super) bad_answers: u32,
-    pub(super) nudges: u32,
-    pub(super) cut_answers: u32,
-    pub(super) streaks: Streaks,
-    pub(super) force_tool: Option<ToolName>,
-    pub(super) batch: Vec<BatchCall>,
-    pub(super) batch_text: String,
-    /// The iteration that the batch belongs to.
-    pub(super) batch_iteration: u32,
-    /// A limit that was hit while the batch ran.
-    pub(super) exhausted: Option<ExhaustedReason>,
-    pub(super) closing: bool,
-    pub(super) context: Vec<String>,
-    pub(super) ended: Option<FrameEnd>,
-}
-
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Parent {
-    pub(super) frame: usize,
-    pub(super) call: CallId,
-}
-
-/// How an agent's loop ended.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) enum FrameEnd {
-    Done,
-    Exhausted(ExhaustedReason),
-    Failed(TurnError),
-}
-
-/// One call of the batch under way.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct BatchCall {
-    pub(super) call: CallId,
-    pub(super) part: u32,
-    pub(super) tool: ToolName,
-    pub(super) state: CallState,
-}
-
-/// Where a call of the batch stands.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) enum CallState {
-    Preparing,
-    Queued {
-        args: Json,
-        mode: ExecuteMode,
-        reason: Option<String>,
-    },
-    Running,
-    /// Waits for a person or the front end.
-    Waiting {
-        args: Json,
-        ask: Ask,
-        shown: bool,
-        decided: Option<String>,
-    },
-    /// A nested turn.
-    Nested,
-    Settled {
-        success: bool,
-    },
-}
-
-/// What a waiting call asks for.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) enum Ask {
-    Decision(super::input::Question),
-    Client { title: String, expires_at: Option<Timestamp> },
 }
 
 impl Turn {
@@ -258,6 +176,20 @@ impl Turn {
         // A clock that goes backwards must not turn the order of things around.
         let last = self.now;
         self.now = last.max(at);
+        let applied = self.apply(last, input, out);
+        match applied {
+            Ok(()) => self.recorded += 1,
+            Err(_) => self.now = last,
+        }
+        applied
+    }
+
+    fn apply(
+        &mut self,
+        last: Timestamp,
+        input: Input,
+        out: &mut Output,
+    ) -> Result<(), MachineError> {
         match input {
             Input::Begin => self.begin(out)?,
             Input::ModelDone { step, answer } => self.model_done(step, *answer, out)?,
@@ -276,7 +208,6 @@ impl Turn {
             Input::Finalized { step, changes } => self.finalized(step, *changes, out)?,
             Input::Fault { error } => self.fault(error, out)?,
         }
-        self.recorded += 1;
         Ok(())
     }
 
@@ -422,14 +353,34 @@ impl Turn {
     }
 
     /// The effect under way of that step; `None` when the turn no longer cares.
-    pub(super) fn take(&mut self, step: StepId) -> Result<Option<Pending>, MachineError> {
+    pub(super) fn take(
+        &mut self,
+        step: StepId,
+        fits: fn(&EffectKind) -> bool,
+    ) -> Result<Option<Pending>, MachineError> {
+        match self.under_way(step)? {
+            Some(pending) if !fits(&pending.effect) => Err(MachineError::UnknownStep(step)),
+            _ => Ok(self.pending.remove(&step)),
+        }
+    }
+
+    /// As [`Turn::take`], but it stays under way.
+    pub(super) fn under_way(&self, step: StepId) -> Result<Option<&Pending>, MachineError> {
         if matches!(self.phase, Phase::Ended { .. }) {
             return Err(MachineError::Ended);
         }
         if step >= self.next_step {
             return Err(MachineError::UnknownStep(step));
         }
-        Ok(self.pending.remove(&step))
+        Ok(self.pending.get(&step))
+    }
+
+    /// The path of the agent that speaks for the turn: the latest of the route.
+    pub(super) fn speaker(&self) -> AgentPath {
+        match self.frames.iter().rfind(|f| f.parent.is_none()) {
+            Some(frame) => frame.path.clone(),
+            None => "engine".into(),
+        }
     }
 
     pub(super) fn frame(&self, index: usize) -> Result<&Frame, MachineError> {
@@ -453,48 +404,5 @@ impl Turn {
 
     pub(super) fn path(&self, frame: usize) -> Result<AgentPath, MachineError> {
         Ok(self.frame(frame)?.path.clone())
-    }
-}
-
-impl Frame {
-    pub(super) fn new(agent: AgentName, path: AgentPath, message: MessageId) -> Self {
-        Self {
-            agent,
-            path,
-            message,
-            parent: None,
-            task: None,
-            first_part: 0,
-            iteration: 0,
-            calls_made: 0,
-            counted: 0,
-            tool_calls: 0,
-            bad_answers: 0,
-            nudges: 0,
-            cut_answers: 0,
-            streaks: Streaks::default(),
-            force_tool: None,
-            batch: Vec::new(),
-            batch_text: String::new(),
-            batch_iteration: 0,
-            exhausted: None,
-            closing: false,
-            context: Vec::new(),
-            ended: None,
-        }
-    }
-}
-
-/// What a model call is made for, after what.
-#[derive(Clone, Debug)]
-pub(super) struct Attempt {
-    pub(super) purpose: Purpose,
-    pub(super) number: u32,
-    pub(super) after: Option<ModelError>,
-}
-
-impl Attempt {
-    pub(super) fn first(purpose: Purpose) -> Self {
-        Self { purpose, number: 1, after: None }
     }
 }

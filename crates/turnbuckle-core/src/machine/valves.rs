@@ -311,8 +311,8 @@ mod tests {
     #[test]
     fn restated_text_needs_twenty_characters() {
         let long = "The order was shipped on Monday.";
-        let later = format!("In short: *The order was*  shipped on Monday. Anything else?");
-        assert_eq!(restated(&[(0, long), (2, &later)]), [0]);
+        let later = "In short: *The order was*  shipped on Monday. Anything else?";
+        assert_eq!(restated(&[(0, long), (2, later)]), [0]);
         assert_eq!(restated(&[(0, "Done."), (2, "Done. All of it.")]), [] as [u32; 0]);
     }
 }
