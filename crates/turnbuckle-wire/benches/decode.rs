@@ -1,8 +1,8 @@
 //! What a delta costs to decode, beside the least a correct client must do for it.
 //!
 //! The floor of each wire reads its events into borrowed typed structs, once per frame, and appends the text: what a
-//! hand-written client for that one shape of stream would do. Run with `cargo bench -p turnbuckle-wire`; each line gives
-//! nanoseconds per delta and the ratio. Memory is shown to be linear by doubling a stream.
+//! hand-written client for that one shape of stream would do. Run with `cargo bench -p turnbuckle-wire`, with a wire's name for that one only; each line gives
+//! nanoseconds per delta and the ratio.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use serde::Deserialize;
@@ -243,6 +243,10 @@ fn ours(codec: &dyn Codec, bytes: &[u8], chunk: usize) -> usize {
 
 /// The best of many rounds, alternating, so that both sides see the same machine.
 fn compare(name: &str, bytes: &[u8], codec: &dyn Codec, floor: impl Fn(&[u8], usize) -> usize) {
+    let wanted = std::env::args().skip(1).find(|a| !a.starts_with('-'));
+    if wanted.is_some_and(|w| w != name) {
+        return;
+    }
     // A read from a socket gives some kilobytes at once.
     let chunk = 16 * 1024;
     let (mut best_ours, mut best_floor) = (Duration::MAX, Duration::MAX);

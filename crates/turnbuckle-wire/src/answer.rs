@@ -60,6 +60,12 @@ impl Answer {
         }
     }
 
+    /// Whether the answer's id and model are known.
+    #[inline]
+    pub fn has_head(&self) -> bool {
+        self.id.is_some() && self.model.is_some()
+    }
+
     /// Opens a block and gives its index.
     pub fn open(&mut self, block: Block) -> usize {
         self.blocks.push(block);

@@ -119,9 +119,10 @@ impl<'de> Deserialize<'de> for Count {
     }
 }
 
-/// An object of type `T`; anything that is no object is absent.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Maybe<T>(pub Option<T>);
+/// An object of type `T`; anything that is no object is absent. Boxed, since it is rare and frames are moved about: their
+/// size is what reading them costs.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Maybe<T>(pub Option<Box<T>>);
 
 impl<T> Default for Maybe<T> {
     fn default() -> Self {
@@ -138,7 +139,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for MaybeVisitor<T> {
         f.write_str("an object")
     }
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-        T::deserialize(MapAccessDeserializer::new(map)).map(|v| Maybe(Some(v)))
+        T::deserialize(MapAccessDeserializer::new(map)).map(|v| Maybe(Some(Box::new(v))))
     }
     fn visit_str<E>(self, _: &str) -> Result<Self::Value, E> {
         Ok(Maybe(None))
@@ -236,21 +237,47 @@ pub(crate) fn skip_map<'de, A: MapAccess<'de>>(mut map: A) -> Result<(), A::Erro
     Ok(())
 }
 
-/// Reads a frame. One that breaks a type's rules only by repeating a member is read again with the last one winning.
+/// A member that is passed over: stands in for [`Text`] in frames whose head is known already.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Skip;
+
+impl<'de> Deserialize<'de> for Skip {
+    #[inline]
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        IgnoredAny::deserialize(deserializer).map(|_| Skip)
+    }
+}
+
+/// Reads a frame. The whole is checked for UTF-8 once, which is cheaper than checking each string of it.
+///
+/// One that breaks a type's rules only by repeating a member is read again with the last one winning; bytes that are no
+/// UTF-8 become replacement characters.
+#[inline]
 pub(crate) fn read<'a, T: Deserialize<'a>>(
     data: &'a [u8],
     spare: &'a mut Vec<u8>,
 ) -> Result<T, serde_json::Error> {
-    match serde_json::from_slice(data) {
-        Ok(frame) => Ok(frame),
-        Err(error) => {
-            let Ok(tree) = serde_json::from_slice::<serde_json::Value>(data) else {
-                return Err(error);
-            };
-            serde_json::to_writer(&mut *spare, &tree)?;
+    match std::str::from_utf8(data) {
+        Ok(text) => match serde_json::from_str(text) {
+            Ok(frame) => Ok(frame),
+            Err(error) => read_repeated(data, spare, error),
+        },
+        Err(_) => {
+            spare.extend_from_slice(String::from_utf8_lossy(data).as_bytes());
             serde_json::from_slice(spare)
         }
     }
+}
+
+#[cold]
+fn read_repeated<'a, T: Deserialize<'a>>(
+    data: &[u8],
+    spare: &'a mut Vec<u8>,
+    error: serde_json::Error,
+) -> Result<T, serde_json::Error> {
+    let Ok(tree) = serde_json::from_slice::<serde_json::Value>(data) else { return Err(error) };
+    serde_json::to_writer(&mut *spare, &tree)?;
+    serde_json::from_slice(spare)
 }
 
 #[cfg(test)]
@@ -309,6 +336,13 @@ mod tests {
             (p.text.0, p.arguments.0),
             (Some(Cow::Borrowed(_)), Some(Cow::Borrowed(_)))
         ));
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_become_replacement_characters() {
+        let mut spare = Vec::new();
+        let p: Probe<'_> = read(b"{\"text\":\"a\xffb\"}", &mut spare).unwrap();
+        assert_eq!(p.text.0.as_deref(), Some("a\u{fffd}b"));
     }
 
     #[test]

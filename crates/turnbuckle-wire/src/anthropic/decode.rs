@@ -137,7 +137,7 @@ impl State {
         let mut spare = std::mem::take(&mut self.spare);
         spare.clear();
         let result = match lenient::read::<Event<'_>>(data, &mut spare) {
-            Ok(event) => self.event(event, data, sink),
+            Ok(event) => self.event(&event, data, sink),
             Err(_) if frame.unterminated => {
                 self.torn = true;
                 Ok(())
@@ -150,7 +150,7 @@ impl State {
 
     fn event(
         &mut self,
-        event: Event<'_>,
+        event: &Event<'_>,
         data: &[u8],
         sink: &mut Sink<'_>,
     ) -> Result<(), ModelError> {
@@ -176,10 +176,16 @@ impl State {
                 }
             }
             "message_delta" => {
-                if let Some(usage) = event.usage.0 {
-                    self.usage.update(&usage);
+                if let Some(usage) = &event.usage.0 {
+                    self.usage.update(usage);
                 }
-                self.stop_reason(event.delta.as_ref().and_then(|d| d.stop_reason.filled()));
+                self.stop_reason(
+                    event
+                        .delta
+                        .as_ref()
+                        .and_then(|d| d.rare.as_deref())
+                        .and_then(|r| r.stop_reason.filled()),
+                );
             }
             "message_stop" => self.done = self.answer.finish.is_some(),
             "message" => self.message(data, sink)?,
@@ -292,19 +298,19 @@ impl State {
             return;
         };
         match kind {
-            "text_delta" => self.text(at, delta.text.or_empty(), sink),
-            "input_json_delta" => self.input(at, delta.partial_json.or_empty(), sink),
-            "thinking_delta" => self.thinking(at, delta.thinking.or_empty(), sink),
+            "text_delta" => self.text(at, delta.piece.or_empty(), sink),
+            "input_json_delta" => self.input(at, delta.piece.or_empty(), sink),
+            "thinking_delta" => self.thinking(at, delta.piece.or_empty(), sink),
             "signature_delta" => {
                 self.thinking_block(at);
                 if let Some(Open { kind: Kind::Thinking { signature }, .. }) = self.open.get_mut(at)
                 {
-                    signature.push_str(delta.signature.or_empty());
+                    signature.push_str(delta.piece.or_empty());
                 }
             }
             "citations_delta" => {
                 if let (Some(Open { kind: Kind::Text { citations }, .. }), Some(citation)) =
-                    (self.open.get_mut(at), delta.citation)
+                    (self.open.get_mut(at), delta.rare.as_deref().and_then(|r| r.citation))
                 {
                     citations.extend(serde_json::from_str::<Value>(citation.get()));
                 }

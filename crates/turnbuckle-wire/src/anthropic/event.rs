@@ -2,99 +2,155 @@
 
 use crate::lenient::{Count, Maybe, Text};
 use serde::Deserialize;
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
+use std::fmt;
 use turnbuckle_core::usage::Usage;
 
+/// Frames are kept small, since they are moved several times while they are read.
 #[derive(Default, Deserialize)]
-#[serde(default)]
 pub(super) struct Event<'a> {
-    #[serde(borrow, rename = "type")]
+    #[serde(default, borrow, rename = "type")]
     pub kind: Text<'a>,
+    #[serde(default)]
     pub index: Count,
-    #[serde(borrow)]
+    #[serde(default, borrow)]
     pub delta: Option<Delta<'a>>,
-    #[serde(borrow)]
+    #[serde(default, borrow)]
     pub content_block: Option<&'a RawValue>,
-    #[serde(borrow)]
+    #[serde(default, borrow)]
     pub message: Option<&'a RawValue>,
+    #[serde(default)]
     pub usage: Maybe<RawUsage>,
-    #[serde(borrow)]
+    #[serde(default, borrow)]
     pub error: Option<&'a RawValue>,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
+/// What is new. The piece is `text`, `thinking`, `partial_json` or `signature`, as the type says; there is only one.
+#[derive(Default)]
 pub(super) struct Delta<'a> {
-    #[serde(borrow, rename = "type")]
     pub kind: Text<'a>,
-    #[serde(borrow)]
-    pub text: Text<'a>,
-    #[serde(borrow)]
-    pub thinking: Text<'a>,
-    #[serde(borrow)]
-    pub partial_json: Text<'a>,
-    #[serde(borrow)]
-    pub signature: Text<'a>,
-    #[serde(borrow)]
+    pub piece: Text<'a>,
+    pub rare: Option<Box<RareInDelta<'a>>>,
+}
+
+#[derive(Default)]
+pub(super) struct RareInDelta<'a> {
     pub citation: Option<&'a RawValue>,
-    #[serde(borrow)]
     pub stop_reason: Text<'a>,
+}
+
+#[derive(Deserialize)]
+#[serde(field_identifier, rename_all = "snake_case")]
+enum DeltaKey {
+    Type,
+    #[serde(alias = "thinking", alias = "partial_json", alias = "signature")]
+    Text,
+    Citation,
+    StopReason,
+    #[serde(other)]
+    Other,
+}
+
+struct DeltaVisitor;
+
+impl<'de> Visitor<'de> for DeltaVisitor {
+    type Value = Delta<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a delta")
+    }
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut delta = Delta::default();
+        while let Some(key) = map.next_key()? {
+            match key {
+                DeltaKey::Type => delta.kind = map.next_value()?,
+                DeltaKey::Text => {
+                    let piece = map.next_value::<Text<'de>>()?;
+                    if piece.filled().is_some() {
+                        delta.piece = piece;
+                    }
+                }
+                DeltaKey::Citation => {
+                    delta.rare.get_or_insert_default().citation = map.next_value()?;
+                }
+                DeltaKey::StopReason => {
+                    delta.rare.get_or_insert_default().stop_reason = map.next_value()?;
+                }
+                DeltaKey::Other => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(delta)
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Delta<'a> {
+    #[inline]
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(DeltaVisitor)
+    }
 }
 
 /// The message that opens a stream, and a whole answer.
 #[derive(Default, Deserialize)]
-#[serde(default)]
 pub(super) struct Message<'a> {
-    #[serde(borrow)]
+    #[serde(default, borrow)]
     pub id: Text<'a>,
-    #[serde(borrow)]
+    #[serde(default, borrow)]
     pub model: Text<'a>,
-    #[serde(borrow)]
+    #[serde(default, borrow)]
     pub content: Option<Vec<&'a RawValue>>,
-    #[serde(borrow)]
+    #[serde(default, borrow)]
     pub stop_reason: Text<'a>,
+    #[serde(default)]
     pub usage: Maybe<RawUsage>,
 }
 
 /// A content block as it begins, or whole.
 #[derive(Default, Deserialize)]
-#[serde(default)]
 pub(super) struct Start<'a> {
-    #[serde(borrow, rename = "type")]
+    #[serde(default, borrow, rename = "type")]
     pub kind: Text<'a>,
-    #[serde(borrow)]
+    #[serde(default, borrow)]
     pub text: Text<'a>,
-    #[serde(borrow)]
+    #[serde(default, borrow)]
     pub thinking: Text<'a>,
-    #[serde(borrow)]
+    #[serde(default, borrow)]
     pub signature: Text<'a>,
-    #[serde(borrow)]
+    #[serde(default, borrow)]
     pub id: Text<'a>,
-    #[serde(borrow)]
+    #[serde(default, borrow)]
     pub name: Text<'a>,
-    #[serde(borrow)]
+    #[serde(default, borrow)]
     pub input: Option<&'a RawValue>,
-    #[serde(borrow)]
+    #[serde(default, borrow)]
     pub caller: Option<&'a RawValue>,
-    #[serde(borrow)]
+    #[serde(default, borrow)]
     pub citations: Option<&'a RawValue>,
 }
 
 /// Token counts. The vendor's input excludes what the cache gave and took.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq)]
-#[serde(default)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 pub(super) struct RawUsage {
+    #[serde(default)]
     input_tokens: Count,
+    #[serde(default)]
     cache_creation_input_tokens: Count,
+    #[serde(default)]
     cache_read_input_tokens: Count,
+    #[serde(default)]
     output_tokens: Count,
+    #[serde(default)]
     output_tokens_details: Maybe<OutputDetails>,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq)]
-#[serde(default)]
 struct OutputDetails {
+    #[serde(default)]
     thinking_tokens: Count,
+    #[serde(default)]
     reasoning_tokens: Count,
 }
 
@@ -114,12 +170,12 @@ impl RawUsage {
             self.output_tokens = newer.output_tokens;
         }
         if newer.output_tokens_details.0.is_some() {
-            self.output_tokens_details = newer.output_tokens_details;
+            self.output_tokens_details = newer.output_tokens_details.clone();
         }
     }
 
     pub fn usage(&self) -> Usage {
-        let details = self.output_tokens_details.0.unwrap_or_default();
+        let details = self.output_tokens_details.0.as_deref().copied().unwrap_or_default();
         Usage {
             input: self.input_tokens.0,
             cache_read: self.cache_read_input_tokens.0,

@@ -5,83 +5,90 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use turnbuckle_core::usage::Usage;
 
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(super) struct Chunk<'a> {
-    #[serde(borrow)]
+/// A frame. Its head `H` is read until it is known and passed over from then on.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", bound(deserialize = "H: Deserialize<'de> + Default, 'de: 'a"))]
+pub(super) struct Chunk<'a, H> {
+    #[serde(default, borrow)]
     pub candidates: Option<Vec<Candidate<'a>>>,
+    #[serde(default)]
     pub usage_metadata: Maybe<RawUsage>,
-    #[serde(borrow)]
-    pub model_version: Text<'a>,
-    #[serde(borrow)]
-    pub response_id: Text<'a>,
-    #[serde(borrow)]
+    #[serde(default)]
+    pub model_version: H,
+    #[serde(default)]
+    pub response_id: H,
+    #[serde(default, borrow)]
     pub prompt_feedback: Maybe<Feedback<'a>>,
-    #[serde(borrow)]
+    #[serde(default, borrow)]
     pub error: Option<&'a RawValue>,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(rename_all = "camelCase")]
 pub(super) struct Feedback<'a> {
-    #[serde(borrow)]
+    #[serde(default, borrow)]
     pub block_reason: Text<'a>,
-    #[serde(borrow)]
+    #[serde(default, borrow)]
     pub block_reason_message: Text<'a>,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(rename_all = "camelCase")]
 pub(super) struct Candidate<'a> {
+    #[serde(default)]
     pub index: Count,
-    #[serde(borrow)]
-    pub content: Maybe<Content<'a>>,
-    #[serde(borrow)]
+    #[serde(default, borrow)]
+    pub content: Option<Content<'a>>,
+    #[serde(default, borrow)]
     pub finish_reason: Text<'a>,
-    #[serde(borrow)]
+    #[serde(default, borrow)]
     pub grounding_metadata: Option<&'a RawValue>,
-    #[serde(borrow)]
+    #[serde(default, borrow)]
     pub citation_metadata: Option<&'a RawValue>,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
 pub(super) struct Content<'a> {
-    #[serde(borrow)]
+    #[serde(default, borrow)]
     pub parts: Option<Vec<Part<'a>>>,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(rename_all = "camelCase")]
 pub(super) struct Part<'a> {
-    #[serde(borrow)]
+    #[serde(default, borrow)]
     pub text: Text<'a>,
+    #[serde(default)]
     pub thought: Option<bool>,
-    #[serde(borrow)]
+    #[serde(default, borrow)]
     pub thought_signature: Text<'a>,
-    #[serde(borrow)]
+    #[serde(default, borrow)]
     pub function_call: Maybe<Call<'a>>,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
 pub(super) struct Call<'a> {
-    #[serde(borrow)]
+    #[serde(default, borrow)]
     pub id: Text<'a>,
-    #[serde(borrow)]
+    #[serde(default, borrow)]
     pub name: Text<'a>,
-    #[serde(borrow)]
+    #[serde(default, borrow)]
     pub args: Option<&'a RawValue>,
 }
 
 /// Token counts. The vendor's prompt includes what the cache gave; thoughts and candidates are counted apart.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(rename_all = "camelCase")]
 pub(super) struct RawUsage {
+    #[serde(default)]
     prompt_token_count: Count,
+    #[serde(default)]
     cached_content_token_count: Count,
+    #[serde(default)]
     tool_use_prompt_token_count: Count,
+    #[serde(default)]
     candidates_token_count: Count,
+    #[serde(default)]
     thoughts_token_count: Count,
 }
 

@@ -8,7 +8,7 @@ use super::chunk::{Call, Candidate, Chunk, Part, RawUsage};
 use crate::Decoder;
 use crate::answer::{Answer, Origin, Sink, set_native};
 use crate::errors;
-use crate::lenient;
+use crate::lenient::{self, Skip, Text};
 use crate::sse::{Frame, SseSplitter};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -127,8 +127,17 @@ impl State {
     ) -> Result<(), ModelError> {
         let mut spare = std::mem::take(&mut self.spare);
         spare.clear();
-        let result = match lenient::read::<Chunk<'_>>(data, &mut spare) {
-            Ok(chunk) => self.chunk(chunk, data, sink),
+        let result = if self.answer.has_head() {
+            lenient::read::<Chunk<'_, Skip>>(data, &mut spare)
+                .map(|chunk| self.chunk(&chunk, data, sink))
+        } else {
+            lenient::read::<Chunk<'_, Text<'_>>>(data, &mut spare).map(|chunk| {
+                self.answer.head(chunk.response_id.filled(), chunk.model_version.filled());
+                self.chunk(&chunk, data, sink)
+            })
+        };
+        let result = match result {
+            Ok(taken) => taken,
             Err(_) if unterminated => {
                 self.torn = true;
                 Ok(())
@@ -139,20 +148,19 @@ impl State {
         result
     }
 
-    fn chunk(
+    fn chunk<H>(
         &mut self,
-        chunk: Chunk<'_>,
+        chunk: &Chunk<'_, H>,
         data: &[u8],
         sink: &mut Sink<'_>,
     ) -> Result<(), ModelError> {
         if chunk.error.is_some() {
             return Err(errors::in_band(data));
         }
-        self.answer.head(chunk.response_id.filled(), chunk.model_version.filled());
-        if let Some(usage) = chunk.usage_metadata.0 {
-            self.usage.update(&usage);
+        if let Some(usage) = &chunk.usage_metadata.0 {
+            self.usage.update(usage);
         }
-        if let Some(feedback) = chunk.prompt_feedback.0
+        if let Some(feedback) = &chunk.prompt_feedback.0
             && let Some(reason) = feedback.block_reason.filled()
         {
             let more = feedback.block_reason_message.or_empty();
@@ -163,11 +171,9 @@ impl State {
             error.code = Some(reason.to_owned());
             return Err(error);
         }
-        match chunk.candidates {
+        match &chunk.candidates {
             Some(candidates) => {
-                if let Some(candidate) =
-                    candidates.into_iter().find(|c| c.index.0.unwrap_or(0) == 0)
-                {
+                if let Some(candidate) = candidates.iter().find(|c| c.index.0.unwrap_or(0) == 0) {
                     self.candidate(candidate, data, sink);
                 }
                 Ok(())
@@ -176,10 +182,10 @@ impl State {
         }
     }
 
-    fn candidate(&mut self, candidate: Candidate<'_>, data: &[u8], sink: &mut Sink<'_>) {
+    fn candidate(&mut self, candidate: &Candidate<'_>, data: &[u8], sink: &mut Sink<'_>) {
         self.saw_candidate = true;
-        let parts = candidate.content.0.and_then(|c| c.parts).unwrap_or_default();
-        for (number, part) in parts.into_iter().enumerate() {
+        let parts = candidate.content.as_ref().and_then(|c| c.parts.as_deref()).unwrap_or_default();
+        for (number, part) in parts.iter().enumerate() {
             self.part(part, number, data, sink);
         }
         if let Some(grounding) = candidate.grounding_metadata {
@@ -208,10 +214,10 @@ impl State {
     }
 
     #[inline]
-    fn part(&mut self, part: Part<'_>, number: usize, data: &[u8], sink: &mut Sink<'_>) {
+    fn part(&mut self, part: &Part<'_>, number: usize, data: &[u8], sink: &mut Sink<'_>) {
         let signature = part.thought_signature.filled();
-        if let Some(call) = part.function_call.0 {
-            self.call(&call, signature, sink);
+        if let Some(call) = &part.function_call.0 {
+            self.call(call, signature, sink);
             return;
         }
         let Some(text) = part.text.0.as_deref() else {

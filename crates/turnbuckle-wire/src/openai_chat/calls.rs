@@ -71,6 +71,17 @@ impl Calls {
             Some(f) => (f.name.filled(), f.arguments.0.as_deref()),
             None => (None, None),
         };
+        let bare = id.is_none() && name.is_none() && piece.extra_content.is_none();
+        if let (true, true, Some(arguments), Some(last)) =
+            (bare, self.announced == self.open.len(), arguments, self.open.last_mut())
+            && last.index == piece.index.0
+            && shape == Shape::Piece
+        {
+            // Nearly every piece is more of the latest call.
+            last.frame = self.frame;
+            answer.append_arguments(last.block, arguments, sink);
+            return;
+        }
         if id.is_none() && name.is_none() && arguments.is_none_or(str::is_empty) {
             // A bare piece, as the closing frames of some servers hold, says nothing.
             if let (Some(extra), Some(last)) = (piece.extra_content, self.open.last_mut()) {

@@ -5,11 +5,13 @@
 //! broke off. Usage may come with the finish reason, after it, twice or never; the last word counts.
 
 use super::calls::{Calls, Shape};
-use super::chunk::{CallDelta, Choice, Chunk, Content, Delta, DetailDelta, RawUsage};
+use super::chunk::{
+    CallDelta, Choice, Chunk, Content, Delta, DetailDelta, Piece, RareInDelta, RawUsage,
+};
 use crate::Decoder;
 use crate::answer::{Answer, Origin, Sink, set_native};
 use crate::errors;
-use crate::lenient::{self, Count, Text};
+use crate::lenient::{self, Count, Skip, Text};
 use crate::sse::{Frame, SseSplitter};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -116,8 +118,17 @@ impl State {
         }
         let mut spare = std::mem::take(&mut self.spare);
         spare.clear();
-        let result = match lenient::read::<Chunk<'_>>(data, &mut spare) {
-            Ok(chunk) => self.chunk(chunk, data, sink),
+        let result = if self.answer.has_head() {
+            lenient::read::<Chunk<'_, Skip>>(data, &mut spare)
+                .map(|chunk| self.chunk(&chunk, data, sink))
+        } else {
+            lenient::read::<Chunk<'_, Text<'_>>>(data, &mut spare).map(|chunk| {
+                self.answer.head(chunk.id.filled(), chunk.model.filled());
+                self.chunk(&chunk, data, sink)
+            })
+        };
+        let result = match result {
+            Ok(taken) => taken,
             Err(_) if frame.unterminated => {
                 self.torn = true;
                 Ok(())
@@ -128,20 +139,21 @@ impl State {
         result
     }
 
-    fn chunk(
+    fn chunk<H>(
         &mut self,
-        chunk: Chunk<'_>,
+        chunk: &Chunk<'_, H>,
         data: &[u8],
         sink: &mut Sink<'_>,
     ) -> Result<(), ModelError> {
         if chunk.error.is_some() {
             return Err(errors::in_band(data));
         }
-        self.answer.head(chunk.id.filled(), chunk.model.filled());
-        if let Some(usage) = chunk.usage.0.or(chunk.x_groq.0.and_then(|g| g.usage.0)) {
-            self.usage.update(&usage);
+        if let Some(usage) =
+            chunk.usage.0.as_ref().or(chunk.x_groq.0.as_ref().and_then(|g| g.usage.0.as_ref()))
+        {
+            self.usage.update(usage);
         }
-        if let Some(choice) = chunk.choices.choice {
+        if let Some(choice) = &chunk.choices.choice {
             return self.choice(choice, sink);
         }
         if chunk.choices.present {
@@ -150,18 +162,19 @@ impl State {
         errors::in_unknown_frame(data).map_or(Ok(()), Err)
     }
 
-    fn choice(&mut self, choice: Choice<'_>, sink: &mut Sink<'_>) -> Result<(), ModelError> {
+    fn choice(&mut self, choice: &Choice<'_>, sink: &mut Sink<'_>) -> Result<(), ModelError> {
         self.saw_choice = true;
-        if let Some(error) = choice.error {
+        let rare = choice.rare.as_deref();
+        if let Some(error) = rare.and_then(|r| r.error) {
             return Err(errors::in_band(error.get().as_bytes()));
         }
-        if let Some(usage) = choice.usage.0 {
-            self.usage.update(&usage);
+        if let Some(usage) = rare.and_then(|r| r.usage.as_ref()) {
+            self.usage.update(usage);
         }
-        if choice.index.0.unwrap_or(0) != 0 {
+        if choice.index.unwrap_or(0) != 0 {
             return Ok(());
         }
-        match (choice.delta, choice.message) {
+        match (&choice.delta, rare.and_then(|r| r.message)) {
             (Some(delta), _) => self.delta(delta, Shape::Piece, sink),
             // Some servers repeat the whole message beside or after the deltas.
             (None, Some(message)) if self.answer.blocks.is_empty() => {
@@ -169,7 +182,7 @@ impl State {
                 let data = message.get().as_bytes();
                 let message = lenient::read::<Delta<'_>>(data, &mut spare)
                     .map_err(|e| errors::unreadable(data, &e))?;
-                self.delta(message, Shape::Whole, sink);
+                self.delta(&message, Shape::Whole, sink);
             }
             _ => {}
         }
@@ -180,29 +193,37 @@ impl State {
     }
 
     #[inline]
-    fn delta(&mut self, delta: Delta<'_>, shape: Shape, sink: &mut Sink<'_>) {
-        let plain = delta.reasoning_content.filled().or(delta.reasoning.filled());
-        if let Some(text) = plain {
+    fn delta(&mut self, delta: &Delta<'_>, shape: Shape, sink: &mut Sink<'_>) {
+        let rare = delta.rare.as_deref();
+        if let Some(text) = delta.reasoning.filled() {
             self.thinking(text, sink);
         }
-        if let Some(details) = delta.reasoning_details {
-            self.reasoning_details(details, plain.is_some(), sink);
+        if let Some(details) = rare.and_then(|r| r.reasoning_details) {
+            self.reasoning_details(details, delta.reasoning.filled().is_some(), sink);
         }
-        match delta.content {
-            Content::Text(text) => self.text(&text, sink),
+        match &delta.content {
+            Content::Text(text) => self.text(text, sink),
             Content::None => {}
-            parts => self.parts(&parts, sink),
+            Content::Parts(parts) => self.parts(parts, sink),
         }
-        if let Some(text) = delta.refusal.filled() {
-            self.refusal(text, sink);
-        }
-        if let Some(calls) = delta.tool_calls {
+        if !delta.tool_calls.is_empty() {
             self.calls.begin_frame();
-            for call in &calls {
+            for call in &delta.tool_calls {
                 self.calls.piece(call, shape, &mut self.answer, sink);
             }
         }
-        if let Some(function) = delta.function_call {
+        if let Some(rare) = rare {
+            self.rare(rare, shape, sink);
+        }
+    }
+
+    #[cold]
+    fn rare(&mut self, rare: &RareInDelta<'_>, shape: Shape, sink: &mut Sink<'_>) {
+        if let Some(text) = rare.refusal.filled() {
+            self.refusal(text, sink);
+        }
+        if let Some(function) = rare.function_call.and_then(|f| serde_json::from_str(f.get()).ok())
+        {
             self.calls.begin_frame();
             let call = CallDelta {
                 index: Count(None),
@@ -213,11 +234,11 @@ impl State {
             self.calls.piece(&call, shape, &mut self.answer, sink);
         }
         if let Some(Ok(Value::Array(items))) =
-            delta.annotations.map(|a| serde_json::from_str(a.get()))
+            rare.annotations.map(|a| serde_json::from_str(a.get()))
         {
             self.annotations.extend(items);
         }
-        if let Some(Ok(Value::Array(images))) = delta.images.map(|i| serde_json::from_str(i.get()))
+        if let Some(Ok(Value::Array(images))) = rare.images.map(|i| serde_json::from_str(i.get()))
             && !images.is_empty()
         {
             self.calls.settle(&self.answer, sink);
@@ -269,8 +290,7 @@ impl State {
         self.answer.open(Block::Thinking { text: String::new(), native: None })
     }
 
-    fn parts(&mut self, content: &Content<'_>, sink: &mut Sink<'_>) {
-        let Content::Parts(parts) = content else { return };
+    fn parts(&mut self, parts: &[Piece<'_>], sink: &mut Sink<'_>) {
         for part in parts {
             match &part.thinking {
                 Content::None => {}

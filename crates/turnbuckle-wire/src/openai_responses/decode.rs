@@ -203,7 +203,7 @@ impl State {
         self.saw_response = true;
         self.answer.head(response.id.filled(), response.model.filled());
         if let Some(usage) = response.usage.0 {
-            self.usage = usage;
+            self.usage = *usage;
         }
         Ok(())
     }

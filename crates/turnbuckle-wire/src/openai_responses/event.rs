@@ -6,117 +6,120 @@ use serde_json::value::RawValue;
 use turnbuckle_core::usage::Usage;
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
 pub(super) struct Event<'a> {
-    #[serde(borrow, rename = "type")]
+    #[serde(default, borrow, rename = "type")]
     pub kind: Text<'a>,
-    #[serde(borrow)]
+    #[serde(default, borrow)]
     pub delta: Text<'a>,
-    #[serde(borrow)]
+    #[serde(default, borrow)]
     pub item_id: Text<'a>,
+    #[serde(default)]
     pub output_index: Count,
+    #[serde(default)]
     pub content_index: Count,
+    #[serde(default)]
     pub summary_index: Count,
-    #[serde(borrow)]
+    #[serde(default, borrow)]
     pub item: Option<&'a RawValue>,
-    #[serde(borrow)]
+    #[serde(default, borrow)]
     pub annotation: Option<&'a RawValue>,
-    #[serde(borrow)]
+    #[serde(default, borrow)]
     pub response: Option<&'a RawValue>,
     /// Present when the document is a whole answer.
-    #[serde(borrow)]
+    #[serde(default, borrow)]
     pub output: Option<&'a RawValue>,
-    #[serde(borrow)]
+    #[serde(default, borrow)]
     pub error: Option<&'a RawValue>,
 }
 
 /// An answer, as terminal events hold it or whole.
 #[derive(Default, Deserialize)]
-#[serde(default)]
 pub(super) struct Response<'a> {
-    #[serde(borrow)]
+    #[serde(default, borrow)]
     pub id: Text<'a>,
-    #[serde(borrow)]
+    #[serde(default, borrow)]
     pub model: Text<'a>,
-    #[serde(borrow)]
+    #[serde(default, borrow)]
     pub status: Text<'a>,
-    #[serde(borrow)]
+    #[serde(default, borrow)]
     pub output: Option<Vec<&'a RawValue>>,
-    #[serde(borrow)]
+    #[serde(default, borrow)]
     pub incomplete_details: Maybe<Details<'a>>,
+    #[serde(default)]
     pub usage: Maybe<RawUsage>,
-    #[serde(borrow)]
+    #[serde(default, borrow)]
     pub error: Option<&'a RawValue>,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
 pub(super) struct Details<'a> {
-    #[serde(borrow)]
+    #[serde(default, borrow)]
     pub reason: Text<'a>,
 }
 
 /// An output item, as far as it is read.
 #[derive(Default, Deserialize)]
-#[serde(default)]
 pub(super) struct Item<'a> {
-    #[serde(borrow, rename = "type")]
+    #[serde(default, borrow, rename = "type")]
     pub kind: Text<'a>,
-    #[serde(borrow)]
+    #[serde(default, borrow)]
     pub id: Text<'a>,
-    #[serde(borrow)]
+    #[serde(default, borrow)]
     pub call_id: Text<'a>,
-    #[serde(borrow)]
+    #[serde(default, borrow)]
     pub name: Text<'a>,
-    #[serde(borrow)]
+    #[serde(default, borrow)]
     pub arguments: Arguments<'a>,
-    #[serde(borrow)]
+    #[serde(default, borrow)]
     pub content: Option<Vec<Part<'a>>>,
-    #[serde(borrow)]
+    #[serde(default, borrow)]
     pub summary: Option<Vec<Part<'a>>>,
-    #[serde(borrow)]
+    #[serde(default, borrow)]
     pub encrypted_content: Text<'a>,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
 pub(super) struct Part<'a> {
-    #[serde(borrow, rename = "type")]
+    #[serde(default, borrow, rename = "type")]
     pub kind: Text<'a>,
-    #[serde(borrow)]
+    #[serde(default, borrow)]
     pub text: Text<'a>,
-    #[serde(borrow)]
+    #[serde(default, borrow)]
     pub refusal: Text<'a>,
-    #[serde(borrow)]
+    #[serde(default, borrow)]
     pub annotations: Option<&'a RawValue>,
 }
 
 /// Token counts. The vendor's input includes what the cache gave, its output includes reasoning.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq)]
-#[serde(default)]
+#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
 pub(super) struct RawUsage {
+    #[serde(default)]
     input_tokens: Count,
+    #[serde(default)]
     output_tokens: Count,
+    #[serde(default)]
     input_tokens_details: Maybe<InputDetails>,
+    #[serde(default)]
     output_tokens_details: Maybe<OutputDetails>,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq)]
-#[serde(default)]
 struct InputDetails {
+    #[serde(default)]
     cached_tokens: Count,
+    #[serde(default)]
     cache_write_tokens: Count,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq)]
-#[serde(default)]
 struct OutputDetails {
+    #[serde(default)]
     reasoning_tokens: Count,
 }
 
 impl RawUsage {
     pub fn usage(&self) -> Usage {
-        let details = self.input_tokens_details.0.unwrap_or_default();
+        let details = self.input_tokens_details.0.as_deref().copied().unwrap_or_default();
         let (read, write) = (details.cached_tokens.0, details.cache_write_tokens.0);
         Usage {
             input: self.input_tokens.0.map(|all| {
@@ -125,7 +128,7 @@ impl RawUsage {
             cache_read: read,
             cache_write: write,
             output: self.output_tokens.0,
-            reasoning: self.output_tokens_details.0.and_then(|d| d.reasoning_tokens.0),
+            reasoning: self.output_tokens_details.0.as_deref().and_then(|d| d.reasoning_tokens.0),
         }
     }
 }
