@@ -5,7 +5,11 @@
 //! [`Caller`] it runs for, whose rights it enforces. Arguments name things in any way a person
 //! would ([`query::resolve`]); a reference that does not mean exactly one visible thing is an error
 //! with candidates, never a guess. A filter narrows or is refused, but is never dropped. A write
-//! takes an idempotency key: repeated, it returns its first result and writes nothing.
+//! takes an idempotency key: repeated, it returns its first result and writes nothing. Each write
+//! that a person approves first can also be tried, which passes every check and leaves nothing.
+//!
+//! [`agent`] puts an agent on top: tools over these methods, capabilities by page, prompt and
+//! hooks. Nothing of the rest knows it.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -21,6 +25,7 @@
 //! # }
 //! ```
 
+pub mod agent;
 pub mod caller;
 mod db;
 pub mod deadline;

@@ -44,7 +44,8 @@ fn common(options: SqliteConnectOptions) -> SqliteConnectOptions {
 pub(crate) async fn migrate(pool: &SqlitePool) -> Result<()> {
     let mut tx = pool.begin_with("BEGIN IMMEDIATE").await?;
     sqlx::migrate!("./migrations")
-        .run(&mut *tx)
+        // Not `run`: its future is not `Send` for every lifetime, so that a desk could not be opened in a spawned task.
+        .run_direct(None, &mut *tx, false)
         .await
         .map_err(|error| sqlx::Error::Migrate(Box::new(error)))?;
     tx.commit().await?;

@@ -3,6 +3,7 @@
 //! stable field names and ids of the form `thread:123`.
 
 mod args;
+mod attempt;
 mod directory;
 mod drafts;
 mod knowledge;

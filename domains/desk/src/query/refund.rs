@@ -4,12 +4,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::args::{Amount, stamp, text};
+use super::attempt::Attempt;
 use super::orders::{refundable, row};
 use super::resolve;
 use super::thread_update::log;
 use super::words::OrderStatus;
 use crate::caller::{Caller, Right};
-use crate::db::idempotency;
 use crate::desk::Desk;
 use crate::error::{DeskError, Result};
 use crate::ids::{Kind, OrderId, RefundId};
@@ -59,9 +59,26 @@ impl Desk {
         args: &RefundOrder,
         idempotency_key: Option<&str>,
     ) -> Result<Refund> {
+        self.refund_order_as(caller, args, Attempt::Keep(idempotency_key)).await
+    }
+
+    /// What [`Desk::refund_order`] would give, without giving anything back.
+    ///
+    /// # Errors
+    /// As [`Desk::refund_order`].
+    pub async fn try_refund_order(&self, caller: &Caller, args: &RefundOrder) -> Result<Refund> {
+        self.refund_order_as(caller, args, Attempt::Try).await
+    }
+
+    async fn refund_order_as(
+        &self,
+        caller: &Caller,
+        args: &RefundOrder,
+        attempt: Attempt<'_>,
+    ) -> Result<Refund> {
         const ACTION: &str = "refund_order";
         let mut tx = self.write().await?;
-        if let Some(done) = idempotency::earlier(&mut tx, caller, ACTION, idempotency_key).await? {
+        if let Some(done) = attempt.earlier(&mut tx, caller, ACTION).await? {
             return Ok(done);
         }
         let id = resolve::one(&mut tx, caller, Kind::Order, "order", &args.order).await?;
@@ -117,8 +134,7 @@ impl Desk {
             reason: reason.to_owned(),
             at: stamp(now.as_second(), &caller.zone),
         };
-        idempotency::remember(&mut tx, caller, ACTION, idempotency_key, &refund, now).await?;
-        tx.commit().await?;
+        attempt.settle(tx, caller, ACTION, &refund, now).await?;
         Ok(refund)
     }
 }

@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 use sqlx::SqliteConnection;
 
 use super::args::{stamp, text};
+use super::attempt::Attempt;
 use super::recipients::addresses;
 use super::thread_update::{log, may_access, writable};
 use super::words::ThreadStatus;
 use super::{resolve, threads};
 use crate::caller::{Caller, Right};
-use crate::db::idempotency;
 use crate::desk::Desk;
 use crate::error::{DeskError, Result};
 use crate::ids::{DraftId, Kind, MessageId, ThreadId};
@@ -120,9 +120,30 @@ impl Desk {
         args: &ReplyToThread,
         idempotency_key: Option<&str>,
     ) -> Result<SentReply> {
+        self.reply_to_thread_as(caller, args, Attempt::Keep(idempotency_key)).await
+    }
+
+    /// What [`Desk::reply_to_thread`] would give, without writing anything.
+    ///
+    /// # Errors
+    /// As [`Desk::reply_to_thread`].
+    pub async fn try_reply_to_thread(
+        &self,
+        caller: &Caller,
+        args: &ReplyToThread,
+    ) -> Result<SentReply> {
+        self.reply_to_thread_as(caller, args, Attempt::Try).await
+    }
+
+    async fn reply_to_thread_as(
+        &self,
+        caller: &Caller,
+        args: &ReplyToThread,
+        attempt: Attempt<'_>,
+    ) -> Result<SentReply> {
         const ACTION: &str = "reply_to_thread";
         let mut tx = self.write().await?;
-        if let Some(done) = idempotency::earlier(&mut tx, caller, ACTION, idempotency_key).await? {
+        if let Some(done) = attempt.earlier(&mut tx, caller, ACTION).await? {
             return Ok(done);
         }
         let (id, inbox) = writable(&mut tx, caller, &args.thread).await?;
@@ -149,8 +170,7 @@ impl Desk {
         let mail = Mail { thread: Some(id), inbox, from, to, cc, subject, body };
         let now = self.now();
         let reply = deliver(&mut tx, caller, mail, args.mode, ACTION, now).await?;
-        idempotency::remember(&mut tx, caller, ACTION, idempotency_key, &reply, now).await?;
-        tx.commit().await?;
+        attempt.settle(tx, caller, ACTION, &reply, now).await?;
         Ok(reply)
     }
 
@@ -164,9 +184,30 @@ impl Desk {
         args: &StartConversation,
         idempotency_key: Option<&str>,
     ) -> Result<SentReply> {
+        self.start_conversation_as(caller, args, Attempt::Keep(idempotency_key)).await
+    }
+
+    /// What [`Desk::start_conversation`] would give, without writing anything.
+    ///
+    /// # Errors
+    /// As [`Desk::start_conversation`].
+    pub async fn try_start_conversation(
+        &self,
+        caller: &Caller,
+        args: &StartConversation,
+    ) -> Result<SentReply> {
+        self.start_conversation_as(caller, args, Attempt::Try).await
+    }
+
+    async fn start_conversation_as(
+        &self,
+        caller: &Caller,
+        args: &StartConversation,
+        attempt: Attempt<'_>,
+    ) -> Result<SentReply> {
         const ACTION: &str = "start_conversation";
         let mut tx = self.write().await?;
-        if let Some(done) = idempotency::earlier(&mut tx, caller, ACTION, idempotency_key).await? {
+        if let Some(done) = attempt.earlier(&mut tx, caller, ACTION).await? {
             return Ok(done);
         }
         let inbox = resolve::one(&mut tx, caller, Kind::Inbox, "inbox", &args.inbox).await?;
@@ -189,8 +230,7 @@ impl Desk {
             mail.thread = Some(new_thread(&mut tx, caller, &mail, now).await?);
         }
         let sent = deliver(&mut tx, caller, mail, args.mode, ACTION, now).await?;
-        idempotency::remember(&mut tx, caller, ACTION, idempotency_key, &sent, now).await?;
-        tx.commit().await?;
+        attempt.settle(tx, caller, ACTION, &sent, now).await?;
         Ok(sent)
     }
 }

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::args::text;
+use super::attempt::Attempt;
 use super::thread_update::log;
 use super::words::Priority;
 use super::{Task, resolve};
@@ -79,10 +80,27 @@ impl Desk {
         args: &CreateTask,
         idempotency_key: Option<&str>,
     ) -> Result<Task> {
+        self.create_task_as(caller, args, Attempt::Keep(idempotency_key)).await
+    }
+
+    /// What [`Desk::create_task`] would give, without creating it.
+    ///
+    /// # Errors
+    /// As [`Desk::create_task`].
+    pub async fn try_create_task(&self, caller: &Caller, args: &CreateTask) -> Result<Task> {
+        self.create_task_as(caller, args, Attempt::Try).await
+    }
+
+    async fn create_task_as(
+        &self,
+        caller: &Caller,
+        args: &CreateTask,
+        attempt: Attempt<'_>,
+    ) -> Result<Task> {
         const ACTION: &str = "create_task";
         caller.require(Right::WriteTasks)?;
         let mut tx = self.write().await?;
-        if let Some(done) = idempotency::earlier(&mut tx, caller, ACTION, idempotency_key).await? {
+        if let Some(done) = attempt.earlier(&mut tx, caller, ACTION).await? {
             return Ok(done);
         }
         let title = text("title", &args.title, 500)?;
@@ -149,8 +167,7 @@ impl Desk {
         }
         log(&mut tx, caller, (Kind::Task, id), (ACTION, "{}"), now.as_second()).await?;
         let task = self.task(&mut tx, caller, id).await?;
-        idempotency::remember(&mut tx, caller, ACTION, idempotency_key, &task, now).await?;
-        tx.commit().await?;
+        attempt.settle(tx, caller, ACTION, &task, now).await?;
         Ok(task)
     }
 
