@@ -3,7 +3,7 @@
 //! The provider's own words, code and request id are kept. Codes win over words, words over the status, because gateways
 //! pass foreign errors on under statuses of their own.
 
-use crate::AnswerHead;
+use crate::{AnswerHead, delay};
 use serde_json::Value;
 use turnbuckle_core::error::{ModelError, ModelErrorKind};
 use turnbuckle_core::json::clip;
@@ -29,7 +29,7 @@ pub(crate) fn from_answer(head: &AnswerHead<'_>, body: &[u8]) -> ModelError {
         told.message = quote(body);
     }
     let mut error = classified(told);
-    error.retry_after_ms = header_delay(head).or(error.retry_after_ms);
+    error.retry_after_ms = delay::of_headers(head).or(error.retry_after_ms);
     for name in
         ["x-request-id", "request-id", "apim-request-id", "x-goog-request-id", "x-amzn-requestid"]
     {
@@ -105,8 +105,8 @@ fn read_body(body: &[u8]) -> Told {
         Value::Array(items) => items.first().unwrap_or(&Value::Null),
         other => other,
     };
-    let mut told = Told::default();
-    told.request_id = value.get("request_id").and_then(Value::as_str).map(str::to_owned);
+    let request_id = value.get("request_id").and_then(Value::as_str).map(str::to_owned);
+    let mut told = Told { request_id, ..Told::default() };
     let inner = match value.get("error") {
         Some(Value::Null) | None => value,
         Some(Value::String(text)) => {
@@ -140,15 +140,15 @@ fn read_body(body: &[u8]) -> Told {
         told.codes.iter().find_map(|c| c.parse().ok().filter(|s| (400..600).contains(s)))
     });
     for detail in inner.get("details").and_then(Value::as_array).into_iter().flatten() {
-        let delay = detail.get("retryDelay").and_then(Value::as_str).and_then(duration_ms);
+        let delay = detail.get("retryDelay").and_then(Value::as_str).and_then(delay::of_duration);
         told.retry_after_ms = told.retry_after_ms.or(delay);
         let reason = detail.get("reason").and_then(Value::as_str);
         told.codes.extend(reason.map(str::to_owned));
     }
     if let Some(seconds) = inner.pointer("/metadata/retry_after_seconds").and_then(Value::as_f64) {
-        told.retry_after_ms = told.retry_after_ms.or_else(|| seconds_ms(seconds));
+        told.retry_after_ms = told.retry_after_ms.or_else(|| delay::of_seconds(seconds));
     }
-    told.retry_after_ms = told.retry_after_ms.or_else(|| worded_delay(&told.message));
+    told.retry_after_ms = told.retry_after_ms.or_else(|| delay::of_words(&told.message));
     told
 }
 
@@ -184,7 +184,7 @@ fn kind(told: &Told) -> ModelErrorKind {
     let code = |words: &[&str]| codes.iter().any(|c| words.iter().any(|w| c.contains(w)));
     let message = told.message.to_ascii_lowercase();
     let said = |words: &[&str]| words.iter().any(|w| message.contains(w));
-    let client = told.status.is_none_or(|s| s < 500 || s == 500);
+    let client = told.status.is_none_or(|s| s <= 500);
 
     if code(&["context_length", "exceed_context_size", "context_window", "string_above_max_length"])
         || (told.status != Some(429) && client && said(OVERFLOW_WORDS))
@@ -290,72 +290,6 @@ fn by_status(status: u16) -> ModelErrorKind {
         400..=499 => BadRequest,
         _ => Protocol,
     }
-}
-
-fn header_delay(head: &AnswerHead<'_>) -> Option<u64> {
-    if let Some(ms) = (head.header)("retry-after-ms").and_then(|v| v.trim().parse::<f64>().ok()) {
-        return seconds_ms(ms / 1000.0);
-    }
-    let value = (head.header)("retry-after")?.trim();
-    if let Ok(seconds) = value.parse::<f64>() {
-        return seconds_ms(seconds);
-    }
-    let until = http_date(value)?;
-    let now = http_date((head.header)("date")?)?;
-    u64::try_from((until - now).max(0)).ok()
-}
-
-/// An HTTP date in milliseconds.
-fn http_date(text: &str) -> Option<i64> {
-    let zoned = jiff::fmt::rfc2822::parse(text.trim()).ok()?;
-    Some(zoned.timestamp().as_millisecond())
-}
-
-fn seconds_ms(seconds: f64) -> Option<u64> {
-    (seconds >= 0.0 && seconds.is_finite()).then(|| (seconds * 1000.0).ceil() as u64)
-}
-
-/// The delay in sentences such as "try again in 1m2.5s" or "retry in 340ms".
-fn worded_delay(message: &str) -> Option<u64> {
-    let lower = message.to_ascii_lowercase();
-    let after = ["try again in ", "retry in ", "retry after "]
-        .iter()
-        .find_map(|words| lower.split_once(words).map(|(_, after)| after))?;
-    let token = after.split_whitespace().next()?;
-    let token = token.trim_end_matches(['.', ',', ';', ')']);
-    if let Ok(number) = token.parse::<f64>() {
-        let unit = after.split_whitespace().nth(1).unwrap_or("seconds");
-        return match unit.trim_end_matches(['.', ',', ';', ')']) {
-            "ms" | "millisecond" | "milliseconds" => seconds_ms(number / 1000.0),
-            "minute" | "minutes" => seconds_ms(number * 60.0),
-            u if u.starts_with('s') => seconds_ms(number),
-            _ => None,
-        };
-    }
-    duration_ms(token)
-}
-
-/// `1h2m3.5s`, `320ms` and the like.
-fn duration_ms(text: &str) -> Option<u64> {
-    let mut total = 0.0;
-    let mut rest = text.trim();
-    while !rest.is_empty() {
-        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let (number, after) = rest.split_at_checked(end)?;
-        let number: f64 = number.parse().ok()?;
-        let units = after.find(|c: char| c.is_ascii_digit()).unwrap_or(after.len());
-        let (unit, next) = after.split_at_checked(units)?;
-        total += number
-            * match unit {
-                "h" => 3600.0,
-                "m" => 60.0,
-                "s" => 1.0,
-                "ms" => 0.001,
-                _ => return None,
-            };
-        rest = next;
-    }
-    seconds_ms(total)
 }
 
 #[cfg(test)]

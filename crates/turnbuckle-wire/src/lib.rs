@@ -49,6 +49,7 @@
 
 mod answer;
 pub mod anthropic;
+mod delay;
 mod errors;
 pub mod gemini;
 mod lenient;

@@ -58,6 +58,11 @@ impl Json {
     }
 }
 
+/// A setting as it was written: `0.9` and not the nearest number of twice the width.
+pub(crate) fn float(value: f32) -> Value {
+    value.to_string().parse::<f64>().map_or(Value::Null, Value::from)
+}
+
 /// A configuration error.
 pub(crate) fn config(message: impl Into<String>) -> ModelError {
     ModelError::new(ModelErrorKind::Config, message)

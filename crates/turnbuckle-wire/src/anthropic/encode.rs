@@ -119,7 +119,7 @@ impl Renderer<'_> {
         }
     }
 
-    /// The thinking parameter. Budgeted thinking is left out where the API would refuse it: beside a forced tool, and while
+    /// The thinking parameter. It is left out where the API would refuse it: beside a forced tool, and, with a budget, while
     /// the running tool loop holds an answer whose thinking this model did not make.
     fn thinking(&self, request: &ModelRequest, limit: u32) -> Option<Value> {
         let effort = request.settings.reasoning_effort.as_deref()?;
@@ -129,13 +129,14 @@ impl Renderer<'_> {
         if is_off(effort) {
             return Some(json!({"type": "disabled"}));
         }
+        if matches!(request.tool_choice, ToolChoice::Required | ToolChoice::Tool(_)) {
+            return None;
+        }
         let mut thinking = match self.rule.thinking {
             ThinkingParam::None => return None,
             ThinkingParam::Adaptive => json!({"type": "adaptive"}),
             ThinkingParam::Budget => {
-                let forced =
-                    matches!(request.tool_choice, ToolChoice::Required | ToolChoice::Tool(_));
-                if forced || self.lacks_own_thinking(request) {
+                if self.lacks_own_thinking(request) {
                     return None;
                 }
                 let budget = match effort {

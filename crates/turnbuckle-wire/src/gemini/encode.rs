@@ -4,7 +4,7 @@ use super::Gemini;
 use super::options::{GeminiRule, GeminiThinking};
 use crate::EncodedRequest;
 use crate::render::{
-    EntryIds, IdForm, IdPlan, Json, Target, arguments_object, config, offered_name,
+    EntryIds, IdForm, IdPlan, Json, Target, arguments_object, config, float, offered_name,
     schema_instruction, tool_name,
 };
 use bytes::Bytes;
@@ -74,10 +74,10 @@ impl Renderer<'_> {
             config.insert("maxOutputTokens".to_owned(), json!(limit));
         }
         if let Some(temperature) = settings.temperature {
-            config.insert("temperature".to_owned(), json!(temperature));
+            config.insert("temperature".to_owned(), float(temperature));
         }
         if let Some(top_p) = settings.top_p {
-            config.insert("topP".to_owned(), json!(top_p));
+            config.insert("topP".to_owned(), float(top_p));
         }
         if let Some(seed) = settings.seed {
             // The wire's seed is a 32-bit number.
