@@ -1,4 +1,4 @@
-//! What a delta costs to decode, beside the least a correct client must do for it.
+//! What a delta costs to decode, and a long history to encode again, beside the least a correct client must do for it.
 //!
 //! The floor of each wire reads its events into borrowed typed structs, once per frame, and appends the text: what a
 //! hand-written client for that one shape of stream would do. Run with `cargo bench -p turnbuckle-wire`, with a wire's name for that one only; each line gives
@@ -268,6 +268,41 @@ fn compare(name: &str, bytes: &[u8], codec: &dyn Codec, floor: impl Fn(&[u8], us
     );
 }
 
+/// A history of 200 messages: rendered for the first time, again, and copied, which is the least it can cost.
+fn encode_again(name: &str, codec: &dyn Codec) {
+    use turnbuckle_core::model::ModelRequest;
+    use turnbuckle_core::transcript::{Item, Transcript};
+    let history = || {
+        let mut transcript = Transcript::default();
+        for i in 0..200 {
+            transcript.push_item(Item::User {
+                text: format!("{i} {}", "some words of history\n".repeat(52)),
+            });
+        }
+        ModelRequest::new("m", transcript)
+    };
+    let (mut first, mut again, mut copy) = (Duration::MAX, Duration::MAX, Duration::MAX);
+    for _ in 0..ROUNDS {
+        let request = history();
+        let begun = Instant::now();
+        let body = black_box(codec.encode(&request)).unwrap().body;
+        first = first.min(begun.elapsed());
+        let begun = Instant::now();
+        black_box(codec.encode(&request)).unwrap();
+        again = again.min(begun.elapsed());
+        let begun = Instant::now();
+        black_box(black_box(&body).to_vec());
+        copy = copy.min(begun.elapsed());
+    }
+    let us = |d: Duration| d.as_nanos() as f64 / 1000.0;
+    println!(
+        "{name:<22} encode {:.0} us, again {:.0} us, a copy {:.0} us",
+        us(first),
+        us(again),
+        us(copy)
+    );
+}
+
 fn main() {
     let chat_codec = OpenAiChat::new("p", Profile::named("openai").unwrap());
     let chat_floor = |bytes: &[u8], chunk: usize| {
@@ -335,4 +370,10 @@ fn main() {
             .len()
         },
     );
+    if std::env::args().skip(1).all(|a| a.starts_with('-')) {
+        encode_again("openai-chat", &chat_codec);
+        encode_again("anthropic", &Anthropic::new("p", AnthropicOptions::default()));
+        encode_again("openai-responses", &responses_codec);
+        encode_again("gemini", &Gemini::new("p", GeminiOptions::default()));
+    }
 }

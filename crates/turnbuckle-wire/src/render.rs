@@ -53,6 +53,16 @@ impl Json {
         self
     }
 
+    /// Pieces that are JSON already, as elements of the list that is open.
+    pub fn elements(&mut self, pieces: &[Bytes]) -> &mut Self {
+        self.0.reserve(pieces.iter().map(|p| p.len() + 1).sum::<usize>() + 64);
+        for piece in pieces {
+            self.comma();
+            self.0.extend_from_slice(piece);
+        }
+        self
+    }
+
     pub fn finish(self) -> Bytes {
         Bytes::from(self.0)
     }

@@ -30,6 +30,9 @@ fn events(frames: &[Value]) -> String {
     frames.iter().map(|f| format!("data: {f}\n\n")).collect()
 }
 
+/// What it is, the deltas, and what they amount to.
+type Shape<T> = (&'static str, Vec<Value>, Vec<T>);
+
 /// Deltas of Chat Completions, ended by a finish reason.
 fn deltas(deltas: &[Value], finish: &str) -> String {
     let mut frames: Vec<Value> =
@@ -72,7 +75,7 @@ fn texts(response: &ModelResponse) -> Vec<(&'static str, &str)> {
 #[test]
 fn chat_tells_calls_apart_in_every_known_shape() {
     let call = |members: Value| json!({ "tool_calls": [members] });
-    let table: Vec<(&str, Vec<Value>, Vec<(&str, &str, &str)>)> = vec![
+    let table: Vec<Shape<(&str, &str, &str)>> = vec![
         (
             "an id that comes late",
             vec![
@@ -204,7 +207,7 @@ fn chat_tells_calls_apart_in_every_known_shape() {
 
 #[test]
 fn chat_reads_reasoning_wherever_it_is() {
-    let table: Vec<(&str, Vec<Value>, Vec<(&str, &str)>)> = vec![
+    let table: Vec<Shape<(&str, &str)>> = vec![
         (
             "reasoning_content",
             vec![json!({"reasoning_content": "a"}), json!({"content": "b"})],

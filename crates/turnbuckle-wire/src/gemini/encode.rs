@@ -181,7 +181,7 @@ impl Renderer<'_> {
     fn entries(&self, request: &ModelRequest, key: u64, body: &mut Json) -> Result<(), ModelError> {
         let entries = request.transcript.entries();
         let plan = IdPlan::of(entries, ID_FORM);
-        let mut first = true;
+        let mut messages: Vec<Bytes> = Vec::with_capacity(entries.len() + 1);
         for (at, entry) in entries.iter().enumerate() {
             let render = |ids: Option<&[String]>| -> Bytes {
                 let mut out = Json::default();
@@ -195,12 +195,12 @@ impl Renderer<'_> {
             if bytes.is_empty() {
                 continue;
             }
-            if std::mem::take(&mut first) && matches!(entry.item, Item::Assistant { .. }) {
-                body.raw(OPENING);
+            if messages.is_empty() && matches!(entry.item, Item::Assistant { .. }) {
+                messages.push(Bytes::from_static(OPENING.as_bytes()));
             }
-            body.comma();
-            body.0.extend_from_slice(&bytes);
+            messages.push(bytes);
         }
+        body.elements(&messages);
         Ok(())
     }
 

@@ -255,6 +255,7 @@ impl Renderer<'_> {
         let plan = IdPlan::of(entries, form);
         let last_user = entries.iter().rposition(|e| matches!(e.item, Item::User { .. }));
         let mut after_tools = false;
+        let mut messages = Vec::with_capacity(entries.len());
         for (at, entry) in entries.iter().enumerate() {
             let in_last_turn = last_user.is_none_or(|user| at > user);
             let reasoning = match self.profile.reasoning_history {
@@ -279,12 +280,12 @@ impl Renderer<'_> {
             }
             let from_user = matches!(entry.item, Item::User { .. } | Item::System { .. });
             if after_tools && from_user && !self.profile.user_after_tool {
-                body.comma().raw(BRIDGE);
+                messages.push(Bytes::from_static(BRIDGE.as_bytes()));
             }
             after_tools = matches!(entry.item, Item::ToolResults { .. });
-            body.comma();
-            body.0.extend_from_slice(&bytes);
+            messages.push(bytes);
         }
+        body.elements(&messages);
         Ok(())
     }
 

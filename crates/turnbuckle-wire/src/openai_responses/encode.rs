@@ -145,6 +145,7 @@ impl Renderer<'_> {
     fn entries(&self, request: &ModelRequest, key: u64, body: &mut Json) -> Result<(), ModelError> {
         let entries = request.transcript.entries();
         let plan = IdPlan::of(entries, ID_FORM);
+        let mut items = Vec::with_capacity(entries.len());
         for (at, entry) in entries.iter().enumerate() {
             let render = |ids: Option<&[String]>| -> Bytes {
                 let mut out = Json::default();
@@ -156,10 +157,10 @@ impl Renderer<'_> {
                 None => entry.rendered.get_or_render(key, || Ok::<_, ModelError>(render(None)))?,
             };
             if !bytes.is_empty() {
-                body.comma();
-                body.0.extend_from_slice(&bytes);
+                items.push(bytes);
             }
         }
+        body.elements(&items);
         Ok(())
     }
 

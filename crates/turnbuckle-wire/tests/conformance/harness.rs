@@ -139,7 +139,7 @@ pub fn run(wire: &dyn Wire, pieces: &[&[u8]]) -> Run {
     // After a failure the end may have brought more: the latest state is what stays.
     let partial = if result.is_err() { decoder.partial() } else { before };
     if result.is_err() {
-        assert_eq!(partial.blocks.len() >= told.len(), true, "streamed blocks are kept");
+        assert!(partial.blocks.len() >= told.len(), "streamed blocks are kept");
     }
     let count = result.as_ref().map_or(partial.blocks.len(), |r| r.blocks.len());
     let blocks = result.as_ref().map_or(&partial.blocks, |r| &r.blocks);
