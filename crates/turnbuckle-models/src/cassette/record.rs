@@ -2,6 +2,7 @@
 
 use super::{CassetteError, Exchange, Piece, bare_path};
 use crate::secret::Secret;
+use crate::transport::BodyFailure;
 use bytes::Bytes;
 use http::HeaderMap;
 use serde_json::Value;
@@ -90,11 +91,11 @@ impl Tape {
     }
 
     /// A piece of the body came, its end (`None`), or a break.
-    pub fn chunk<E: std::fmt::Display>(&mut self, chunk: Result<Option<&Bytes>, E>) {
+    pub fn chunk(&mut self, chunk: Option<&Result<Bytes, BodyFailure>>) {
         match chunk {
-            Ok(Some(data)) => self.pieces.push(data.clone()),
-            Ok(None) => {}
-            Err(error) => self.broken = Some(error.to_string()),
+            Some(Ok(data)) => self.pieces.push(data.clone()),
+            Some(Err(broken)) => self.broken = Some(broken.0.clone()),
+            None => {}
         }
     }
 

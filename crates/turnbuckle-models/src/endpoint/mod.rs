@@ -17,7 +17,7 @@ use crate::config::{
 };
 use crate::model::{CallFailure, DeltaSink, Model};
 use crate::secret::Secret;
-use crate::transport::{HttpEndpoint, HttpOptions, Transport};
+use crate::transport::{HttpEndpoint, HttpOptions, Route, Transport};
 use futures_util::future::BoxFuture;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -48,6 +48,14 @@ impl Endpoint {
     /// # Errors
     /// When the wire or profile is unknown, or the URL or a header is not one.
     pub fn new(provider: ResolvedProvider) -> Result<Self, ConfigError> {
+        Self::with_route(provider, Route::Auto)
+    }
+
+    /// The same with connections made in a certain way.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn with_route(provider: ResolvedProvider, route: Route) -> Result<Self, ConfigError> {
         let codec = wires::codec(&provider)?;
         let auth = provider.key.as_ref().map(|key| {
             let (name, value) = codec.auth_header(key.expose());
@@ -61,6 +69,7 @@ impl Endpoint {
             auth,
             headers: &headers,
             connect_timeout: provider.config.timeouts.connect(),
+            route,
         })?);
         let concurrency = provider.config.max_concurrency.unwrap_or(DEFAULT_CONCURRENCY).max(1);
         Ok(Self {

@@ -77,4 +77,3 @@ pub fn counter(family: TokenizerFamily) -> Arc<dyn TokenCounter> {
         TokenizerFamily::Unknown => Arc::new(Estimator::UNKNOWN),
     }
 }
-

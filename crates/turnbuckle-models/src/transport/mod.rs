@@ -6,7 +6,7 @@ mod reply;
 mod watch;
 
 pub use headers::{complete_error, retry_after_ms};
-pub use http::{HttpEndpoint, HttpOptions};
+pub use http::{HttpEndpoint, HttpOptions, Route};
 pub use reply::{BodyFailure, Reply};
 pub use watch::{Expired, Watch};
 

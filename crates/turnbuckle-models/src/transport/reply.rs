@@ -4,7 +4,8 @@ use super::http::causes;
 use crate::cassette::{RecordedBody, Tape};
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
-use std::pin::pin;
+use http_body::Body as _;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
 use turnbuckle_core::error::{ModelError, ModelErrorKind};
 
@@ -14,12 +15,13 @@ pub struct Reply {
     status: u16,
     headers: HeaderMap,
     body: Body,
+    tape: Option<Tape>,
 }
 
 #[derive(Debug)]
 enum Body {
-    Live(reqwest::Response),
-    Taped(reqwest::Response, Tape),
+    Direct(hyper::body::Incoming),
+    Full(Box<reqwest::Response>),
     Recorded(RecordedBody),
 }
 
@@ -29,22 +31,33 @@ enum Body {
 pub struct BodyFailure(pub String);
 
 impl Reply {
-    pub(super) fn live(mut answer: reqwest::Response) -> Self {
+    pub(super) fn direct(answer: http::Response<hyper::body::Incoming>) -> Self {
+        let (head, body) = answer.into_parts();
+        Self {
+            status: head.status.as_u16(),
+            headers: head.headers,
+            body: Body::Direct(body),
+            tape: None,
+        }
+    }
+
+    pub(super) fn full(mut answer: reqwest::Response) -> Self {
         let headers = std::mem::take(answer.headers_mut());
-        Self { status: answer.status().as_u16(), headers, body: Body::Live(answer) }
+        Self {
+            status: answer.status().as_u16(),
+            headers,
+            body: Body::Full(Box::new(answer)),
+            tape: None,
+        }
     }
 
     pub(super) fn recorded(self, mut tape: Tape) -> Self {
         tape.head(self.status, &self.headers);
-        let body = match self.body {
-            Body::Live(body) => Body::Taped(body, tape),
-            other => other,
-        };
-        Self { body, ..self }
+        Self { tape: Some(tape), ..self }
     }
 
     pub(crate) fn replayed(status: u16, headers: HeaderMap, body: RecordedBody) -> Self {
-        Self { status, headers, body: Body::Recorded(body) }
+        Self { status, headers, body: Body::Recorded(body), tape: None }
     }
 
     /// The HTTP status.
@@ -60,23 +73,13 @@ impl Reply {
     /// The next piece of the body; `None` at its end. Never an empty piece.
     pub fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyFailure>>> {
         loop {
-            // A `chunk` future keeps nothing between polls, so a new one may take over each time.
-            let chunk = match &mut self.body {
-                Body::Live(answer) => ready!(pin!(answer.chunk()).poll(cx)),
-                Body::Taped(answer, tape) => {
-                    let chunk = ready!(pin!(answer.chunk()).poll(cx));
-                    tape.chunk(chunk.as_ref().map(Option::as_ref).map_err(|e| causes(e)));
-                    chunk
-                }
-                Body::Recorded(body) => return Poll::Ready(body.next()),
-            };
+            let chunk = ready!(self.body.poll(cx));
+            if let Some(tape) = &mut self.tape {
+                tape.chunk(chunk.as_ref());
+            }
             match chunk {
-                Ok(None) => return Poll::Ready(None),
-                Ok(Some(data)) if data.is_empty() => {}
-                Ok(Some(data)) => return Poll::Ready(Some(Ok(data))),
-                Err(error) => {
-                    return Poll::Ready(Some(Err(BodyFailure(causes(&error.without_url())))));
-                }
+                Some(Ok(data)) if data.is_empty() => {}
+                other => return Poll::Ready(other),
             }
         }
     }
@@ -111,5 +114,25 @@ impl Reply {
                 return;
             }
         }
+    }
+}
+
+impl Body {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyFailure>>> {
+        let chunk = match self {
+            Body::Direct(body) => match ready!(Pin::new(body).poll_frame(cx)) {
+                None => None,
+                // Trailers say nothing we need.
+                Some(Ok(frame)) => Some(Ok(frame.into_data().unwrap_or_default())),
+                Some(Err(error)) => Some(Err(causes(&error))),
+            },
+            // A `chunk` future keeps nothing between polls, so a new one may take over each time.
+            Body::Full(answer) => match ready!(pin!(answer.chunk()).poll(cx)) {
+                Ok(chunk) => chunk.map(Ok),
+                Err(error) => Some(Err(causes(&error.without_url()))),
+            },
+            Body::Recorded(body) => return Poll::Ready(body.next()),
+        };
+        Poll::Ready(chunk.map(|chunk| chunk.map_err(BodyFailure)))
     }
 }
