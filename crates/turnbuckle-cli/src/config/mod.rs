@@ -1,0 +1,315 @@
+//! The configuration: `turnbuckle.toml`, then the environment, then flags; what comes later wins.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`file`] | the file's keys, and what is said about unknown ones |
+//! | [`template`] | the commented file that `turnbuckle init` writes |
+
+pub mod file;
+pub mod template;
+
+use crate::cli::{Global, Run};
+use file::{ColorChoice, FileConfig};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use turnbuckle::core::limits::TurnLimits;
+use turnbuckle::models::ProviderConfig;
+use turnbuckle::pipeline::Policy;
+
+/// The name of the file, wherever it lies.
+pub const FILE_NAME: &str = "turnbuckle.toml";
+/// The agent when nobody says which.
+pub const DEFAULT_AGENT: &str = desk::agent::AGENT;
+/// The person when nobody says who: a member of the seeded desk.
+pub const DEFAULT_USER: &str = desk::agent::DEFAULT_USER;
+/// The organisation of everything on this machine.
+pub const DEFAULT_TENANT: &str = "local";
+
+/// A configuration that is not sound.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigProblem {
+    /// The file cannot be read.
+    #[error("the configuration {} cannot be read: {source}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// The system's own words.
+        source: std::io::Error,
+    },
+    /// The file is not what it should be.
+    #[error("{}:{line}: {message}", path.display())]
+    Wrong {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong, and the way out.
+        message: String,
+    },
+    /// An environment variable or flag has a value that means nothing.
+    #[error("{name} is `{value}`; it must be {expected}")]
+    Value {
+        /// The variable or flag.
+        name: &'static str,
+        /// What it is.
+        value: String,
+        /// What it could be.
+        expected: &'static str,
+    },
+    /// The platform names no folder for data.
+    #[error("this platform names no data folder: set TURNBUCKLE_DATA or use --data")]
+    NoDataFolder,
+}
+
+/// Where a value comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Nobody said anything.
+    Default,
+    /// The file.
+    File,
+    /// An environment variable.
+    Environment(&'static str),
+    /// A flag.
+    Flag(&'static str),
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Source::Default => "by default",
+            Source::File => FILE_NAME,
+            Source::Environment(name) | Source::Flag(name) => name,
+        })
+    }
+}
+
+/// A value with its origin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chosen<T> {
+    /// The value.
+    pub value: T,
+    /// Where it comes from.
+    pub source: Source,
+}
+
+/// Everything that is configured.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The file that was read.
+    pub file: Option<PathBuf>,
+    /// The data folder; it may not be there yet.
+    pub data: Chosen<PathBuf>,
+    /// The model asked for.
+    pub model: Option<Chosen<String>>,
+    /// The agent.
+    pub agent: Chosen<String>,
+    /// The person.
+    pub user: Chosen<String>,
+    /// The organisation.
+    pub tenant: String,
+    /// Limits of a turn.
+    pub limits: TurnLimits,
+    /// Rules about tool calls.
+    pub policy: Policy,
+    /// Providers of models.
+    pub providers: BTreeMap<String, ProviderConfig>,
+    /// The rehearsal's pause after each word.
+    pub pace: Duration,
+    /// Whether to look for model servers on this machine.
+    pub local_servers: bool,
+    /// Whether to colour.
+    pub color: ColorChoice,
+    /// The editor for approvals, when the file names one.
+    pub editor: Option<String>,
+    /// How much to log.
+    pub log: String,
+}
+
+/// Looks environment variables up.
+pub type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// The process's environment; an empty variable counts as unset.
+pub fn process_env(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|v| !v.trim().is_empty())
+}
+
+impl Settings {
+    /// Reads the file, the environment and the flags.
+    ///
+    /// # Errors
+    /// When any of them says something that means nothing.
+    pub fn load(global: &Global, run: &Run, env: Env<'_>) -> Result<Self, ConfigProblem> {
+        let path = find_file(global, env);
+        let mut config = match &path {
+            Some(path) => FileConfig::read(path)?,
+            None => FileConfig::default(),
+        };
+        if let Some(folder) = path.as_deref().and_then(Path::parent) {
+            config.resolve_paths(folder);
+        }
+        let pick = |flag: Option<String>,
+                    flag_name: &'static str,
+                    variable: &'static str,
+                    own: Option<String>| {
+            flag.map(|value| Chosen { value, source: Source::Flag(flag_name) })
+                .or_else(|| {
+                    env(variable)
+                        .map(|value| Chosen { value, source: Source::Environment(variable) })
+                })
+                .or_else(|| own.map(|value| Chosen { value, source: Source::File }))
+        };
+        let or = |found: Option<Chosen<String>>, default: &str| {
+            found.unwrap_or_else(|| Chosen { value: default.to_owned(), source: Source::Default })
+        };
+        let text = |path: &Option<PathBuf>| path.as_ref().map(|p| p.to_string_lossy().into_owned());
+        let data = match pick(text(&global.data), "--data", "TURNBUCKLE_DATA", text(&config.data)) {
+            Some(Chosen { value, source }) => Chosen { value: PathBuf::from(value), source },
+            None => Chosen {
+                value: platform_folder(Folder::Data).ok_or(ConfigProblem::NoDataFolder)?,
+                source: Source::Default,
+            },
+        };
+        let log =
+            or(pick(global.log.clone(), "--log", "TURNBUCKLE_LOG", config.log.clone()), "off");
+        let pace_ms = match env("TURNBUCKLE_REHEARSAL_PACE_MS") {
+            None => config.rehearsal.pace_ms,
+            Some(value) => value.parse().map_err(|_| ConfigProblem::Value {
+                name: "TURNBUCKLE_REHEARSAL_PACE_MS",
+                value,
+                expected: "a number of milliseconds",
+            })?,
+        };
+        let color = match env("NO_COLOR") {
+            Some(_) => ColorChoice::Never,
+            None => config.chat.color,
+        };
+        Ok(Self {
+            file: path,
+            data,
+            model: pick(run.model.clone(), "--model", "TURNBUCKLE_MODEL", config.model),
+            agent: or(
+                pick(run.agent.clone(), "--agent", "TURNBUCKLE_AGENT", config.agent),
+                DEFAULT_AGENT,
+            ),
+            user: or(
+                pick(run.user.clone(), "--user", "TURNBUCKLE_USER", config.user),
+                DEFAULT_USER,
+            ),
+            tenant: config.tenant.unwrap_or_else(|| DEFAULT_TENANT.to_owned()),
+            limits: config.limits,
+            policy: config.policy,
+            providers: config.providers,
+            pace: Duration::from_millis(pace_ms),
+            local_servers: config.local_servers,
+            color,
+            editor: config.chat.editor,
+            log: log.value,
+        })
+    }
+}
+
+/// The file to read: the one that was named, else the first there is.
+fn find_file(global: &Global, env: Env<'_>) -> Option<PathBuf> {
+    let named = global.config.clone().or_else(|| env("TURNBUCKLE_CONFIG").map(PathBuf::from));
+    named.or_else(|| {
+        let here = PathBuf::from(FILE_NAME);
+        let there = platform_folder(Folder::Config).map(|folder| folder.join(FILE_NAME));
+        [Some(here), there].into_iter().flatten().find(|path| path.is_file())
+    })
+}
+
+/// What a platform has folders for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Folder {
+    /// Configuration.
+    Config,
+    /// Data.
+    Data,
+}
+
+/// Our folder in the platform's own.
+pub fn platform_folder(folder: Folder) -> Option<PathBuf> {
+    use etcetera::BaseStrategy;
+    let strategy = etcetera::base_strategy::choose_native_strategy().ok()?;
+    let base = match folder {
+        Folder::Config => strategy.config_dir(),
+        Folder::Data => strategy.data_dir(),
+    };
+    Some(base.join("turnbuckle"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(text: &str, env: &[(&str, &str)], run: &Run) -> Result<Settings, ConfigProblem> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(FILE_NAME);
+        std::fs::write(&path, text).unwrap();
+        let global = Global { config: Some(path), data: Some("d".into()), ..Global::default() };
+        let env = |name: &str| env.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned());
+        Settings::load(&global, run, &env)
+    }
+
+    #[test]
+    fn flags_win_over_the_environment_and_that_over_the_file() {
+        let file = "model = \"file:m\"\nagent = \"a\"\nuser = \"u\"";
+        let none = Run::default();
+        let model = |s: Settings| s.model.map(|m| (m.value, m.source)).unwrap();
+        assert_eq!(model(load(file, &[], &none).unwrap()), ("file:m".into(), Source::File));
+        let env = [("TURNBUCKLE_MODEL", "env:m")];
+        let variable = Source::Environment("TURNBUCKLE_MODEL");
+        assert_eq!(model(load(file, &env, &none).unwrap()), ("env:m".into(), variable));
+        let flag = Run { model: Some("flag:m".into()), ..Run::default() };
+        let settings = load(file, &env, &flag).unwrap();
+        assert_eq!((settings.agent.value.as_str(), settings.user.value.as_str()), ("a", "u"));
+        assert_eq!(model(settings), ("flag:m".into(), Source::Flag("--model")));
+    }
+
+    #[test]
+    fn nothing_said_gives_the_documented_defaults() {
+        let settings = load("", &[], &Run::default()).unwrap();
+        assert_eq!(settings.agent, Chosen { value: DEFAULT_AGENT.into(), source: Source::Default });
+        assert_eq!(settings.user.value, DEFAULT_USER);
+        assert_eq!(settings.limits, TurnLimits::default());
+        assert_eq!(settings.pace, Duration::from_millis(15));
+        assert_eq!(settings.log, "off");
+    }
+
+    #[test]
+    fn a_pace_that_is_no_number_names_its_variable() {
+        let env = [("TURNBUCKLE_REHEARSAL_PACE_MS", "slow")];
+        let error = load("", &env, &Run::default()).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "TURNBUCKLE_REHEARSAL_PACE_MS is `slow`; it must be a number of milliseconds"
+        );
+    }
+
+    #[test]
+    fn the_file_that_init_writes_is_sound_and_changes_nothing() {
+        let settings = load(template::TEMPLATE, &[], &Run::default()).unwrap();
+        let plain = load("", &[], &Run::default()).unwrap();
+        assert_eq!(settings.limits, plain.limits);
+        assert_eq!(settings.providers, plain.providers);
+        assert_eq!(settings.agent.value, plain.agent.value);
+        assert!(settings.model.is_none());
+    }
+
+    #[test]
+    fn every_line_of_the_template_is_valid_when_uncommented() {
+        // A key that is commented out stands as `# key = value`; prose begins with `##`.
+        let live: Vec<&str> = template::TEMPLATE
+            .lines()
+            .filter(|line| !line.starts_with("##"))
+            .map(|line| line.strip_prefix("# ").unwrap_or(line))
+            .collect();
+        let settings = load(&live.join("\n"), &[], &Run::default()).unwrap();
+        assert_eq!(settings.policy.rules.len(), 1);
+        assert!(settings.providers.contains_key("my-gateway"));
+        assert!(settings.model.is_some());
+    }
+}

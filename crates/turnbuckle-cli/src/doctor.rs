@@ -1,0 +1,194 @@
+//! What is configured, what is reachable, what to set.
+
+use crate::choice;
+use crate::config::{ConfigProblem, Settings, process_env};
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::host::open_store;
+use crate::place::{DESK, Ownership, SESSIONS};
+use crate::sessions::list;
+use crate::term::{Screen, Style};
+use std::collections::BTreeSet;
+use std::io;
+use std::time::Duration;
+use turnbuckle::models::Providers;
+use turnbuckle::models::config::{HostKind, presets};
+
+/// How long a provider has to answer the cheapest question.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Examines everything.
+///
+/// # Errors
+/// When the terminal fails.
+pub async fn run(settings: Result<Settings, ConfigProblem>) -> Result<Exit, CliError> {
+    let color = settings.as_ref().map(|s| s.color).unwrap_or_default();
+    let mut report = Report { screen: Screen::stdout(color), broken: 0 };
+    report.head(&format!("turnbuckle {}", env!("CARGO_PKG_VERSION")))?;
+    match settings {
+        Err(problem) => report.bad("configuration", &problem.to_string())?,
+        Ok(settings) => {
+            match &settings.file {
+                Some(file) => report.good("configuration", &file.display().to_string())?,
+                None => report
+                    .note("configuration", "no file; `turnbuckle init` writes a commented one")?,
+            }
+            report.data(&settings).await?;
+            let providers = choice::providers(&settings);
+            report.model(&settings, &providers).await?;
+            report.providers(&settings, &providers).await?;
+        }
+    }
+    report.verdict()
+}
+
+struct Report {
+    screen: Screen,
+    broken: usize,
+}
+
+impl Report {
+    fn head(&mut self, text: &str) -> io::Result<()> {
+        self.screen.line(Style::Bold, text)
+    }
+
+    fn good(&mut self, what: &str, text: &str) -> io::Result<()> {
+        self.screen.line(Style::Good, &format!("✓ {what:<14} {text}"))
+    }
+
+    fn note(&mut self, what: &str, text: &str) -> io::Result<()> {
+        self.screen.line(Style::Plain, &format!("· {what:<14} {text}"))
+    }
+
+    fn bad(&mut self, what: &str, text: &str) -> io::Result<()> {
+        self.broken += 1;
+        let text = text.lines().collect::<Vec<_>>().join("; ");
+        self.screen.line(Style::Bad, &format!("✗ {what:<14} {text}"))
+    }
+
+    /// Looks at the data folder without making it.
+    async fn data(&mut self, settings: &Settings) -> io::Result<()> {
+        let folder = &settings.data.value;
+        let shown = format!("{} ({})", folder.display(), settings.data.source);
+        if !folder.exists() {
+            return self.note(
+                "data folder",
+                &format!("{shown} is not there yet; the first start makes it"),
+            );
+        }
+        match Ownership::take(folder) {
+            Ok(_) => self.good("data folder", &shown)?,
+            Err(CliError::InUse { .. }) => {
+                self.note("data folder", &format!("{shown} is in use by another turnbuckle"))?;
+            }
+            Err(e) => self.bad("data folder", &e.line())?,
+        }
+        if folder.join(SESSIONS).exists() {
+            match self.sessions(settings).await {
+                Ok(count) => self.good("sessions", &format!("{SESSIONS} opens, {count}"))?,
+                Err(e) => self.bad("sessions", &format!("{SESSIONS}: {}", e.line()))?,
+            }
+        } else {
+            self.note("sessions", "none yet")?;
+        }
+        if !folder.join(DESK).exists() {
+            return self.note("desk", "not there yet; the first start fills it");
+        }
+        let desk = desk::Desk::open(folder.join(DESK)).await;
+        match desk {
+            Err(e) => self.bad("desk", &format!("{DESK}: {e}")),
+            Ok(desk) => match desk.caller(&settings.user.value).await {
+                Ok(_) => {
+                    self.good("desk", &format!("{DESK} opens, {} is a member", settings.user.value))
+                }
+                Err(e) => {
+                    let line =
+                        format!("the user {} ({}): {e}", settings.user.value, settings.user.source);
+                    self.bad("desk", &line)
+                }
+            },
+        }
+    }
+
+    async fn sessions(&self, settings: &Settings) -> Result<String, CliError> {
+        const SOME: u32 = 1000;
+        let store = open_store(&settings.data.value).await?;
+        let found = list(&store, settings, None, SOME).await?.len();
+        Ok(match found as u32 {
+            SOME => format!("{SOME} sessions or more"),
+            n => format!("{n} sessions"),
+        })
+    }
+
+    async fn model(&mut self, settings: &Settings, providers: &Providers) -> io::Result<()> {
+        match choice::choose(settings, providers).await {
+            Err(e) => self.bad("model", &e.line()),
+            Ok(choice) if choice.is_rehearsal() => {
+                self.note("model", &format!("REHEARSAL, no model: {}", choice.why))?;
+                for line in choice::how_to_get_a_model() {
+                    self.note("", &line)?;
+                }
+                Ok(())
+            }
+            Ok(choice) => {
+                let info = choice.model.info();
+                let line = format!(
+                    "{} ({}), window {} tokens ({})",
+                    choice.model.id(),
+                    choice.why,
+                    info.context_window,
+                    info.source
+                );
+                self.good("model", &line)
+            }
+        }
+    }
+
+    /// Asks every provider that is configured, or has its key in the environment, what models it has.
+    async fn providers(&mut self, settings: &Settings, providers: &Providers) -> io::Result<()> {
+        let mut names: BTreeSet<String> = settings.providers.keys().cloned().collect();
+        for preset in presets() {
+            let keyed = preset.key_env.iter().any(|name| process_env(name).is_some());
+            let moved = preset.name == "openai" && process_env("OPENAI_BASE_URL").is_some();
+            if preset.host != HostKind::Local && (keyed || moved) {
+                names.insert(preset.name);
+            }
+        }
+        if names.is_empty() {
+            return self.note("providers", "none is configured and no key is set");
+        }
+        for name in names {
+            match ask(providers, &name).await {
+                Ok(line) => self.good(&name, &line)?,
+                Err(line) => self.bad(&name, &line)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn verdict(mut self) -> Result<Exit, CliError> {
+        if self.broken == 0 {
+            self.screen.line(Style::Good, "Nothing is broken.")?;
+            return Ok(Exit::Completed);
+        }
+        let line = match self.broken {
+            1 => "One thing is broken.".to_owned(),
+            n => format!("{n} things are broken."),
+        };
+        self.screen.line(Style::Bad, &line)?;
+        Ok(Exit::Failed)
+    }
+}
+
+/// The cheapest question, which also proves the key; the error is the provider's own.
+async fn ask(providers: &Providers, name: &str) -> Result<String, String> {
+    let endpoint = providers.endpoint(name).map_err(|e| e.to_string())?;
+    match tokio::time::timeout(PATIENCE, endpoint.list_models()).await {
+        Err(_) => Err(format!(
+            "no answer within {} s; check that its base URL is reachable",
+            PATIENCE.as_secs()
+        )),
+        Ok(Err(e)) => Err(e.to_string()),
+        Ok(Ok(models)) => Ok(format!("answers, {} models", models.len())),
+    }
+}
