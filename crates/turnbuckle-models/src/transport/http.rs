@@ -59,7 +59,7 @@ pub struct HttpEndpoint {
 }
 
 enum Client {
-    Direct(legacy::Client<HttpConnector, Full<Bytes>>, Parsed<Uri>),
+    Direct(Box<legacy::Client<HttpConnector, Full<Bytes>>>, Parsed<Uri>),
     Full(reqwest::Client, Parsed<Url>),
 }
 
@@ -227,7 +227,7 @@ fn direct(connect_timeout: Duration) -> Client {
         .pool_timer(TokioTimer::new())
         .pool_idle_timeout(POOL_IDLE)
         .build(connector);
-    Client::Direct(client, OnceLock::new())
+    Client::Direct(Box::new(client), OnceLock::new())
 }
 
 fn full(connect_timeout: Duration) -> Result<Client, reqwest::Error> {
