@@ -9,6 +9,7 @@ use turnbuckle_core::machine::*;
 use turnbuckle_core::message::{AssistantMessage, MessageState, SystemBody};
 use turnbuckle_core::part::{InputKind, Part, ToolCallPart};
 use turnbuckle_core::time::Timestamp;
+use turnbuckle_core::usage::Purpose;
 
 /// As `assert_eq`, but shows only where large values part.
 #[track_caller]
@@ -134,7 +135,8 @@ fn by_agent(events: Vec<(AgentPath, Told)>) -> BTreeMap<AgentPath, Vec<Told>> {
     told
 }
 
-/// The turn's messages without what a crash may change: times, and reports of calls that ran again.
+/// The turn's messages without what a crash may change: times, reports of calls that ran again, and summaries that were
+/// written again, since each was paid for.
 pub fn timeless(turn: &Turn) -> turnbuckle_core::fold::TurnFold {
     let mut messages = turn.messages().clone();
     if let Some(message) = &mut messages.assistant {
@@ -153,6 +155,7 @@ pub fn timeless(turn: &Turn) -> turnbuckle_core::fold::TurnFold {
 
 fn strip(message: &mut AssistantMessage) {
     message.at = Timestamp::default();
+    message.iterations.retain(|call| call.purpose != Purpose::Summary);
     for part in &mut message.parts {
         match part {
             Part::Input(part) => part.at = Timestamp::default(),
