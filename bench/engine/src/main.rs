@@ -196,11 +196,8 @@ fn main() -> Result<(), Error> {
         builder.worker_threads(threads);
     }
     let runtime = builder.enable_all().build()?;
-    let value = match threads {
-        0 => runtime.block_on(run(job, name, journal))?,
-        // Workers do the work, as in a server.
-        _ => runtime.block_on(async move { tokio::spawn(run(job, name, journal)).await })??,
-    };
+    // A spawned task, as in a server: one polled by `block_on` itself pays for extra polls of the network.
+    let value = runtime.block_on(async move { tokio::spawn(run(job, name, journal)).await })??;
     println!("{value}");
     Ok(())
 }
