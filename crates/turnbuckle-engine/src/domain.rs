@@ -53,7 +53,12 @@ pub trait Domain: Send + Sync {
     }
 
     /// Whether a tool of the agent is offered in this turn.
-    fn offers(&self, tool: &dyn Tool, agent: &AgentName, info: &TurnInfo) -> crate::tool::toolbox::Offer {
+    fn offers(
+        &self,
+        tool: &dyn Tool,
+        agent: &AgentName,
+        info: &TurnInfo,
+    ) -> crate::tool::toolbox::Offer {
         let _ = (tool, agent, info);
         crate::tool::toolbox::Offer::Offered
     }

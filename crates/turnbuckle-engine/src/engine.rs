@@ -4,7 +4,9 @@ use crate::domain::{Domain, DomainTurn, TurnInfo};
 use crate::driver::{Control, Conversation, Driver, Outlet, TurnStream};
 use crate::pipeline::Policy;
 use crate::runtime::{Assembler, Choices, ModelSource, Models, RuntimeError, WrapTools};
-use crate::session::{Apply, ApplyReport, Owner, OwnerParts, Replayed, Review, SessionState, TurnOptions};
+use crate::session::{
+    Apply, ApplyReport, Owner, OwnerParts, Replayed, Review, SessionState, TurnOptions,
+};
 use crate::tool::{Clock, ContextHandle};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -20,7 +22,8 @@ use turnbuckle_core::model::ModelRef;
 use turnbuckle_core::transcript::Transcript;
 use turnbuckle_models::Model;
 use turnbuckle_store::{
-    Delivery, MemoryStore, NewSession, Post, Posted, Receipt, Session, SessionKey, Store, StoreError,
+    Delivery, MemoryStore, NewSession, Post, Posted, Receipt, Session, SessionKey, Store,
+    StoreError,
 };
 
 /// How long a session stays with a process that has fallen silent.
@@ -141,7 +144,7 @@ impl EngineBuilder {
     }
 
     /// The name under which this process holds sessions; a fresh one otherwise. A name that stays the same over restarts lets the
-    /// process take up at once what an earlier run of it left behind.
+    /// process take up at once what an earlier run of it left behind. No two processes that run at once may share a name.
     #[must_use]
     pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
         self.name = Some(name.into());
@@ -167,9 +170,12 @@ impl EngineBuilder {
     /// # Errors
     /// When the agents or the model are missing, or a tool's contract is not sound.
     pub fn build(self) -> Result<Engine, EngineError> {
-        let domain = self.domain.ok_or(EngineError::Missing("an agent: call `agent` or `domain`"))?;
-        let models = self.models.ok_or(EngineError::Missing("a model: call `model` or `models`"))?;
-        let assembler = Assembler::new(domain, models, self.policy, self.clock, self.limits, self.wrap)?;
+        let domain =
+            self.domain.ok_or(EngineError::Missing("an agent: call `agent` or `domain`"))?;
+        let models =
+            self.models.ok_or(EngineError::Missing("a model: call `model` or `models`"))?;
+        let assembler =
+            Assembler::new(domain, models, self.policy, self.clock, self.limits, self.wrap)?;
         let name = self.name.unwrap_or_else(|| (self.ids)().into());
         Ok(Engine(Arc::new(Inner {
             assembler: Arc::new(assembler),
@@ -333,7 +339,15 @@ impl Engine {
         }
         let key = SessionKey::new(tenant.into(), SessionId::from(format!("s_{}", (self.0.ids)())));
         let now = self.0.assembler.clock.now();
-        let new = NewSession { key, user: user.into(), agent, title: None, model: None, state: None, now };
+        let new = NewSession {
+            key,
+            user: user.into(),
+            agent,
+            title: None,
+            model: None,
+            state: None,
+            now,
+        };
         Ok(self.0.store.create_session(new).await?)
     }
 
@@ -354,7 +368,11 @@ impl Engine {
     ///
     /// # Errors
     /// Those of the store.
-    pub async fn post_message(&self, key: &SessionKey, s: Submission) -> Result<Receipt, EngineError> {
+    pub async fn post_message(
+        &self,
+        key: &SessionKey,
+        s: Submission,
+    ) -> Result<Receipt, EngineError> {
         let turn = TurnId::from(format!("t_{}", (self.0.ids)()));
         let now = self.0.assembler.clock.now();
         let message = UserMessage {
@@ -382,7 +400,8 @@ impl Engine {
         idempotency_key: Option<String>,
     ) -> Result<Receipt, EngineError> {
         let now = self.0.assembler.clock.now();
-        let receipt = self.0.store.post(Post { key: key.clone(), idempotency_key, input, now }).await?;
+        let receipt =
+            self.0.store.post(Post { key: key.clone(), idempotency_key, input, now }).await?;
         if let Some(control) = self.running(key) {
             control.knock();
         }
@@ -423,7 +442,11 @@ impl Engine {
     ///
     /// # Errors
     /// Those of the store.
-    pub async fn stop(&self, key: &SessionKey, by: Option<UserId>) -> Result<Submitted, EngineError> {
+    pub async fn stop(
+        &self,
+        key: &SessionKey,
+        by: Option<UserId>,
+    ) -> Result<Submitted, EngineError> {
         self.post(key, Posted::Stop { turn: None, by }, None).await?;
         Ok(self.work(key))
     }
@@ -531,7 +554,12 @@ impl Engine {
     }
 
     fn running(&self, key: &SessionKey) -> Option<Arc<Control>> {
-        self.0.running.lock().unwrap_or_else(PoisonError::into_inner).get(key).and_then(Weak::upgrade)
+        self.0
+            .running
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(key)
+            .and_then(Weak::upgrade)
     }
 
     /// Runs one turn without a session: nothing is stored, and a pause is its end.
@@ -648,4 +676,3 @@ pub async fn drain(mut stream: TurnStream) -> Vec<Event> {
     }
     events
 }
-

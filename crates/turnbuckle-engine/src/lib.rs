@@ -22,5 +22,5 @@ pub mod tool;
 pub use agent::{Agent, AgentHooks};
 pub use domain::{Agents, Domain, DomainTurn, TurnInfo};
 pub use driver::{Stopper, TurnStream};
-pub use session::{ApplyReport, CapturedAction, Replayed, Review};
 pub use engine::{Engine, EngineBuilder, EngineError, Submission, Submitted, drain};
+pub use session::{ApplyReport, CapturedAction, Replayed, Review};

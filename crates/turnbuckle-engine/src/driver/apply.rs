@@ -39,6 +39,8 @@ impl Driver {
                 if let Some(writer) = &mut self.writer {
                     writer.renew(self.assembler.clock.now()).await?;
                 }
+                // What others posted from another process did not knock here.
+                self.read_inbox().await?;
             }
         }
         Ok(())
@@ -106,7 +108,7 @@ impl Driver {
         self.work.running.retain(|_, s| *s != step);
         if let Some(writer) = &mut self.writer {
             if let Some(captured) = self.work.captures.remove(&step) {
-                writer.note_captured(&captured, &executed.result);
+                writer.note_captured(&self.id, &captured, &executed.result);
             }
             writer.blobs.extend(executed.kept_aside);
             writer.state_changed = super::commit::Changed::Maybe;

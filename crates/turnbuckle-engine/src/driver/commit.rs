@@ -10,15 +10,15 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Instant, Sleep};
 use turnbuckle_core::event::{Event, EventKind};
-use turnbuckle_core::ids::MessageId;
+use turnbuckle_core::ids::{MessageId, TurnId};
 use turnbuckle_core::machine::{ExecuteResult, Input, Recorded, Superseded};
 use turnbuckle_core::message::Message;
 use turnbuckle_core::outcome::Outcome;
 use turnbuckle_core::part::Part;
 use turnbuckle_core::time::Timestamp;
 use turnbuckle_store::{
-    Blob, Commit, Delivery, NewCaptured, OpenTurn, Posted, SessionKey, SessionStatus, Store, StoreError, TurnChange,
-    TurnStatus,
+    Blob, Commit, Delivery, InboxItem, NewCaptured, OpenTurn, Posted, SessionKey, SessionStatus,
+    Store, StoreError, StoreFuture, TurnChange, TurnStatus,
 };
 
 /// How often a commit is tried while the store is away, and how long the longest wait between two tries is.
@@ -108,17 +108,22 @@ impl Writer {
         }
     }
 
-    pub(crate) fn note_captured(&mut self, call: &CapturedCall, result: &ExecuteResult) {
+    pub(crate) fn note_captured(
+        &mut self,
+        turn: &TurnId,
+        call: &CapturedCall,
+        result: &ExecuteResult,
+    ) {
         let ExecuteResult::Success { result, .. } = result else { return };
         let action = serde_json::json!({
             "call": call.call, "tool": call.tool, "args": call.args, "index": call.index,
             "predicted": result.output, "digest": result.digest,
         });
-        let turn = self.open.as_ref().map(|o| o.id.clone());
-        let turn = turn.or_else(|| self.events.last().map(|e| e.turn.clone()));
-        if let Some(turn) = turn {
-            self.captured.push(NewCaptured { turn, index: call.index, action: action.into() });
-        }
+        self.captured.push(NewCaptured {
+            turn: turn.clone(),
+            index: call.index,
+            action: action.into(),
+        });
     }
 
     pub(crate) fn poll_renew(&mut self, cx: &mut Context<'_>) -> Poll<()> {
@@ -172,13 +177,17 @@ impl Driver {
         if let Some(outcome) = outcome {
             let paused = *outcome == Outcome::Paused;
             let status = if paused { TurnStatus::Paused } else { TurnStatus::Finished };
-            commit.turn = Some(TurnChange { id: self.id.clone(), status, outcome: Some(outcome.clone()) });
+            commit.turn =
+                Some(TurnChange { id: self.id.clone(), status, outcome: Some(outcome.clone()) });
             commit.session_status =
                 Some(if paused { SessionStatus::Paused } else { SessionStatus::Idle });
         } else if self.resumed {
             self.resumed = false;
-            commit.turn =
-                Some(TurnChange { id: self.id.clone(), status: TurnStatus::Running, outcome: None });
+            commit.turn = Some(TurnChange {
+                id: self.id.clone(),
+                status: TurnStatus::Running,
+                outcome: None,
+            });
             commit.session_status = Some(SessionStatus::Running);
         }
         let committed = write(&*writer.store, commit).await?;
@@ -221,14 +230,25 @@ impl Driver {
         Ok(())
     }
 
+    /// After a crash the machine may know steering messages already, from the journal.
+    pub(crate) fn recall_steering(&mut self, inbox: &[InboxItem]) {
+        let Some(writer) = &mut self.writer else { return };
+        for item in inbox {
+            if let Posted::Message { delivery: Delivery::Steer, message, .. } = &item.input
+                && self.turn.knows_message(&message.id)
+            {
+                writer.steering.insert(message.id.clone(), item.n);
+            }
+        }
+    }
+
     fn take_item(&mut self, n: u64, input: Posted) -> Result<(), DriveError> {
         let input = match input {
-            Posted::Message { delivery: Delivery::Steer, message, .. } if self.turn.accepts_steering() => {
+            Posted::Message { delivery: Delivery::Steer, message, .. }
+                if self.turn.accepts_steering() =>
+            {
                 let id = message.id.clone();
-                // After a crash the machine may know the message already from the journal.
-                if !self.turn.knows_message(&id) {
-                    self.feed(Input::Steer { message })?;
-                }
+                self.feed(Input::Steer { message })?;
                 if let Some(writer) = &mut self.writer {
                     writer.steering.insert(id, n);
                 }
@@ -258,21 +278,36 @@ impl Driver {
 }
 
 fn as_store_blob(blob: crate::pipeline::Blob) -> Blob {
-    Blob { id: blob.reference, media_type: blob.media_type.to_owned(), content: blob.text.to_string().into_bytes() }
+    Blob {
+        id: blob.reference,
+        media_type: blob.media_type.to_owned(),
+        content: blob.text.to_string().into_bytes(),
+    }
 }
 
 /// Writes a commit, waiting for a store that is away. Repeating a commit is safe: the store knows the last one.
-pub(crate) async fn write(store: &dyn Store, commit: Commit) -> Result<turnbuckle_store::Committed, StoreError> {
+pub(crate) async fn write(
+    store: &dyn Store,
+    commit: Commit,
+) -> Result<turnbuckle_store::Committed, StoreError> {
+    patient(COMMIT_ATTEMPTS, || store.commit(commit.clone())).await
+}
+
+/// Tries again while the store is away for a moment.
+pub(crate) async fn patient<'a, T>(
+    attempts: u32,
+    mut attempt: impl FnMut() -> StoreFuture<'a, T>,
+) -> Result<T, StoreError> {
     let mut wait = Duration::from_millis(50);
-    for _ in 1..COMMIT_ATTEMPTS {
-        match store.commit(commit.clone()).await {
+    for _ in 1..attempts {
+        match attempt().await {
             Err(e) if e.retryable() => {
-                tracing::warn!(session = %commit.key.id, "a step could not be stored yet: {}", e.report());
+                tracing::warn!("the store is tried again: {}", e.report());
                 tokio::time::sleep(wait).await;
                 wait = (wait * 2).min(LONGEST_WAIT);
             }
             done => return done,
         }
     }
-    store.commit(commit).await
+    attempt().await
 }

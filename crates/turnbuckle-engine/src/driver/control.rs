@@ -13,6 +13,7 @@ use turnbuckle_core::json::Json;
 #[derive(Default)]
 pub(crate) struct Control {
     stop: AtomicBool,
+    worked: AtomicBool,
     inbox: AtomicBool,
     reported: AtomicBool,
     waker: AtomicWaker,
@@ -36,8 +37,12 @@ impl Control {
         self.cancel.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The next turn must not begin cancelled.
-    pub(crate) fn renew_cancel(&self) {
+    /// A turn begins or goes on. It must not begin cancelled, and a stop that came too late for the turn before must not stop
+    /// this one.
+    pub(crate) fn next_turn(&self) {
+        if self.worked.swap(true, Ordering::AcqRel) {
+            self.stop.store(false, Ordering::Release);
+        }
         let mut cancel = self.cancel.lock().unwrap_or_else(PoisonError::into_inner);
         if cancel.is_cancelled() {
             *cancel = CancellationToken::new();

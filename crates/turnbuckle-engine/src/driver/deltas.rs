@@ -55,7 +55,10 @@ impl Piece {
             });
         }
         match (blocks.get_mut(self.block), &self.kind) {
-            (Some(Block::ToolCall { wire_id, name, .. }), PieceKind::Start { wire_id: id, name: n }) => {
+            (
+                Some(Block::ToolCall { wire_id, name, .. }),
+                PieceKind::Start { wire_id: id, name: n },
+            ) => {
                 wire_id.clone_from(id);
                 name.clone_from(n);
             }
@@ -138,7 +141,8 @@ impl DeltaSink for DeltaBuffer {
                 open.text.len() >= BATCH_BYTES
             }
             open => {
-                let mut piece = Piece { block, kind, text: String::with_capacity(BATCH_BYTES + text.len()) };
+                let mut piece =
+                    Piece { block, kind, text: String::with_capacity(BATCH_BYTES + text.len()) };
                 piece.text.push_str(text);
                 let full = piece.text.len() >= BATCH_BYTES;
                 let before = mem::replace(open, Some(piece));

@@ -9,9 +9,7 @@ use futures_util::future::BoxFuture;
 use std::sync::Arc;
 use turnbuckle_core::compaction::{as_text, cut, drop_old_results, trim_large};
 use turnbuckle_core::error::{ModelError, ModelErrorKind};
-use turnbuckle_core::machine::{
-    AnswerDirectives, CallModel, CompactionReport, ModelAnswer,
-};
+use turnbuckle_core::machine::{AnswerDirectives, CallModel, CompactionReport, ModelAnswer};
 use turnbuckle_core::model::{Block, ModelRequest, ModelResponse, SystemBlock};
 use turnbuckle_core::outcome::TurnError;
 use turnbuckle_core::part::{InputKind, Part};
@@ -121,8 +119,11 @@ fn check(schema: &serde_json::Value, answer: &ModelResponse) -> Result<(), Strin
         .collect();
     let value = structured(&text)?;
     let validator = crate::tool::schema::compile(schema)?;
-    let errors: Vec<String> =
-        validator.iter_errors(&value).take(3).map(|e| format!("{} at `{}`", e, e.instance_path())).collect();
+    let errors: Vec<String> = validator
+        .iter_errors(&value)
+        .take(3)
+        .map(|e| format!("{} at `{}`", e, e.instance_path()))
+        .collect();
     if errors.is_empty() { Ok(()) } else { Err(errors.join("; ")) }
 }
 
@@ -195,11 +196,16 @@ impl Compaction {
 
     async fn summarise(&self) -> Result<(Transcript, ModelAnswer, Option<Overlay>), ModelError> {
         let counter = self.meter.counter().clone();
-        let tokens = |e: &turnbuckle_core::transcript::Entry| e.tokens(counter.key(), |i| counter.count_item(i));
+        let tokens = |e: &turnbuckle_core::transcript::Entry| {
+            e.tokens(counter.key(), |i| counter.count_item(i))
+        };
         let entries = self.request.transcript.entries();
         let keep = self.budget / 3;
         let at = cut(entries, &tokens, keep).ok_or_else(|| {
-            ModelError::new(ModelErrorKind::ContextOverflow, "there is nothing that could be summarised")
+            ModelError::new(
+                ModelErrorKind::ContextOverflow,
+                "there is nothing that could be summarised",
+            )
         })?;
         let (old, recent) = entries.split_at(at);
         let mut failure = None;
@@ -209,8 +215,12 @@ impl Compaction {
             let most = (self.budget as usize).saturating_mul(2);
             if text.len() > most {
                 let tail = text.len() - most;
-                let from = (tail..text.len()).find(|i| text.is_char_boundary(*i)).unwrap_or(text.len());
-                text = format!("[the beginning was left out]\n{}", text.get(from..).unwrap_or_default());
+                let from =
+                    (tail..text.len()).find(|i| text.is_char_boundary(*i)).unwrap_or(text.len());
+                text = format!(
+                    "[the beginning was left out]\n{}",
+                    text.get(from..).unwrap_or_default()
+                );
             }
             match self.ask_for_summary(text).await {
                 Ok(answer) => {
@@ -224,11 +234,14 @@ impl Compaction {
                     let overlay = last.map(|until| Overlay { until, summary });
                     return Ok((out, answer, overlay));
                 }
-                Err(error) if error.kind == ModelErrorKind::ContextOverflow => failure = Some(error),
+                Err(error) if error.kind == ModelErrorKind::ContextOverflow => {
+                    failure = Some(error)
+                }
                 Err(error) => return Err(error),
             }
         }
-        Err(failure.unwrap_or_else(|| ModelError::new(ModelErrorKind::ContextOverflow, "no summary")))
+        Err(failure
+            .unwrap_or_else(|| ModelError::new(ModelErrorKind::ContextOverflow, "no summary")))
     }
 
     async fn ask_for_summary(&self, text: String) -> Result<ModelAnswer, ModelError> {

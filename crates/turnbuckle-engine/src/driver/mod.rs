@@ -14,7 +14,7 @@ mod stream;
 mod wait;
 mod work;
 
-pub(crate) use commit::{Writer, write};
+pub(crate) use commit::{Writer, patient, write};
 pub(crate) use control::Control;
 pub use fit::structured;
 pub(crate) use request::Conversation;
@@ -151,6 +151,13 @@ impl Driver {
             }
             for effect in effects {
                 self.start(effect)?;
+            }
+            // Some effects are settled as they start, such as the end of the turn: then there is nothing to wait for.
+            if !self.out.events.is_empty()
+                || !self.out.effects.is_empty()
+                || self.turn.outcome().is_some()
+            {
+                continue;
             }
             let happened = self.wait().await;
             self.apply(happened).await?;

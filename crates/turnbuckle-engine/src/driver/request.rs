@@ -59,13 +59,18 @@ pub(crate) struct Fitted {
 }
 
 impl Driver {
-    pub(super) fn build_request(&mut self, effect: &Effect, call: &CallModel) -> Result<Built, ModelError> {
+    pub(super) fn build_request(
+        &mut self,
+        effect: &Effect,
+        call: &CallModel,
+    ) -> Result<Built, ModelError> {
         if let Some(error) = &self.runtime.broken {
             return Err(config_error(error.clone()));
         }
         let runtime = self.runtime.clone();
         let agent = runtime.agents.get(&effect.agent);
-        let agent = agent.ok_or_else(|| config_error(format!("there is no agent `{}`", effect.agent)))?;
+        let agent =
+            agent.ok_or_else(|| config_error(format!("there is no agent `{}`", effect.agent)))?;
         let hooks = &agent.agent.hooks;
         let view = Self::view(agent, effect, call);
         let model = match hooks.select_model(&view) {
@@ -73,8 +78,9 @@ impl Driver {
             None => agent.model.clone(),
         };
         let route = call.purpose == Purpose::Route;
-        let withheld =
-            route || call.purpose == Purpose::Closing || hooks.should_send_tools(&view) == SendTools::No;
+        let withheld = route
+            || call.purpose == Purpose::Closing
+            || hooks.should_send_tools(&view) == SendTools::No;
         let tools = if withheld { Arc::<ToolSet>::default() } else { agent.offered.clone() };
         let forced = call.force_tool.clone().or_else(|| hooks.force_tool(&view));
         let tool_choice = match forced {
@@ -108,14 +114,16 @@ impl Driver {
                     for entry in self.conversation.history.entries() {
                         transcript.push(entry.clone());
                     }
-                    let user = turnbuckle_core::message::Message::User(self.turn.spec().user.clone());
+                    let user =
+                        turnbuckle_core::message::Message::User(self.turn.spec().user.clone());
                     transcript.push_message(&user, &Rules::default());
                 }
             }
             Added { transcript, iterations: 0 }
         });
         if let Some(message) = self.turn.messages().get(&call.message) {
-            let rules = Rules { text_view: self.runtime.history.text_view.clone(), ..Rules::default() };
+            let rules =
+                Rules { text_view: self.runtime.history.text_view.clone(), ..Rules::default() };
             while added.iterations < call.iteration {
                 added.transcript.push_iteration(message, added.iterations, &rules);
                 added.iterations += 1;
@@ -171,6 +179,7 @@ fn with_overlay(whole: &Transcript, overlay: &Overlay) -> Transcript {
 
 /// An entry that stands for what was summarised.
 pub(crate) fn summary_entry(text: &str) -> Arc<Entry> {
-    let text = format!("Summary of the conversation before this point, made to save space:\n\n{text}");
+    let text =
+        format!("Summary of the conversation before this point, made to save space:\n\n{text}");
     Entry::new(Item::User { text }, None)
 }

@@ -8,9 +8,11 @@ use crate::pipeline;
 use crate::runtime::AgentRuntime;
 use std::sync::Arc;
 use std::time::Duration;
-use turnbuckle_core::error::{ModelError, ModelErrorKind};
+use turnbuckle_core::error::{ModelError, ModelErrorKind, ToolError, ToolErrorCode};
+use turnbuckle_core::ids::AgentName;
 use turnbuckle_core::machine::{
-    CallModel, Effect, EffectKind, ExecuteMode, FinalChanges, Input, MachineError, StepId,
+    CallModel, Effect, EffectKind, ExecuteMode, ExecuteResult, FinalChanges, Input, MachineError,
+    StepId, Verdict,
 };
 use turnbuckle_core::model::ModelRequest;
 use turnbuckle_core::outcome::Outcome;
@@ -75,16 +77,31 @@ impl Driver {
 
     pub(super) fn start_prepare(&mut self, effect: Effect) -> Result<(), MachineError> {
         let EffectKind::Prepare(check) = effect.kind else { return Ok(()) };
-        let Some(agent) = self.runtime.agents.get(&effect.agent) else { return Ok(()) };
-        let (step, env) = (effect.step, agent.env.clone());
-        self.work.prepares.push(Box::pin(async move { (step, pipeline::prepare(&env, &check).await) }));
+        let step = effect.step;
+        let Some(agent) = self.runtime.agents.get(&effect.agent) else {
+            let verdict = Verdict::Refuse { error: agent_gone(&effect.agent), args: None };
+            return self.feed(Input::Prepared { step, verdict: Box::new(verdict) });
+        };
+        let env = agent.env.clone();
+        self.work
+            .prepares
+            .push(Box::pin(async move { (step, pipeline::prepare(&env, &check).await) }));
         Ok(())
     }
 
     pub(super) fn start_execute(&mut self, effect: Effect) -> Result<(), MachineError> {
         let EffectKind::Execute(run) = effect.kind else { return Ok(()) };
-        let Some(agent) = self.runtime.agents.get(&effect.agent) else { return Ok(()) };
-        let (step, env) = (effect.step, agent.env.clone());
+        let step = effect.step;
+        let Some(agent) = self.runtime.agents.get(&effect.agent) else {
+            let mut error = agent_gone(&effect.agent);
+            if run.mode == ExecuteMode::Recover {
+                error.code = ToolErrorCode::OutcomeUnknown;
+                error.message.push_str(" Whether the call took effect before is not known.");
+            }
+            let result = ExecuteResult::Failure { error, output: None };
+            return self.feed(Input::Executed { step, result: Box::new(result) });
+        };
+        let env = agent.env.clone();
         self.work.running.insert(run.call.clone(), step);
         if let ExecuteMode::Capture { local_index } = run.mode {
             let captured = CapturedCall {
@@ -95,7 +112,9 @@ impl Driver {
             };
             self.work.captures.insert(step, captured);
         }
-        self.work.executes.push(Box::pin(async move { (step, pipeline::execute(&env, &run).await) }));
+        self.work
+            .executes
+            .push(Box::pin(async move { (step, pipeline::execute(&env, &run).await) }));
         Ok(())
     }
 
@@ -116,7 +135,11 @@ impl Driver {
     }
 
     /// What an agent's hooks see of a model call.
-    pub(super) fn view<'a>(agent: &'a AgentRuntime, effect: &'a Effect, call: &CallModel) -> StepView<'a> {
+    pub(super) fn view<'a>(
+        agent: &'a AgentRuntime,
+        effect: &'a Effect,
+        call: &CallModel,
+    ) -> StepView<'a> {
         StepView {
             agent: &effect.agent,
             iteration: call.iteration,
@@ -143,7 +166,10 @@ impl Driver {
         }
         let hooks = &agent.agent.hooks;
         let view = Self::view(agent, effect, call);
-        let calls = answer.blocks.iter().any(|b| matches!(b, turnbuckle_core::model::Block::ToolCall { .. }));
+        let calls = answer
+            .blocks
+            .iter()
+            .any(|b| matches!(b, turnbuckle_core::model::Block::ToolCall { .. }));
         if hooks.should_continue(&view, answer) == Flow::Stop
             || (calls && hooks.process_tool_calls(&view, answer) == Flow::Stop)
         {
@@ -174,8 +200,13 @@ fn retry_delay(error: &ModelError, attempt: u32) -> Duration {
     Duration::from_millis(delay.unwrap_or(turnbuckle_core::retry::MIN_DELAY_MS))
 }
 
+/// What a turn was begun with may be gone when it is taken up again.
+fn agent_gone(agent: &AgentName) -> ToolError {
+    let text = format!("The agent `{agent}` is not available any more, so the call did not run.");
+    ToolError::new(ToolErrorCode::NotEnabled, text)
+}
+
 /// A step that could not be built as configured.
 pub(super) fn config_error(message: impl Into<String>) -> ModelError {
     ModelError::new(ModelErrorKind::Config, message)
 }
-

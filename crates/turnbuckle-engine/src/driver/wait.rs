@@ -17,6 +17,10 @@ impl Driver {
         if self.control.take_stop() {
             return Poll::Ready(Happened::Stop);
         }
+        // Before what has ended meanwhile: a message must not miss the step boundary that it came in time for.
+        if self.control.take_knock() {
+            return Poll::Ready(Happened::Inbox);
+        }
         if let Some((step, executed)) = self.work.early.take() {
             return Poll::Ready(Happened::Executed(step, executed));
         }
@@ -56,9 +60,6 @@ impl Driver {
         }
         if !reports.is_empty() {
             return Poll::Ready(Happened::Reports(reports));
-        }
-        if self.control.take_knock() {
-            return Poll::Ready(Happened::Inbox);
         }
         if let Some(writer) = &mut self.writer {
             if writer.poll_renew(cx).is_ready() {

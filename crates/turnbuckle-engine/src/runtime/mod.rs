@@ -9,7 +9,9 @@ use crate::agent::Agent;
 use crate::domain::{Domain, DomainTurn, TurnInfo};
 use crate::pipeline::{Allowances, PipelineEnv, Policy, Taints};
 use crate::tool::toolbox::Offer;
-use crate::tool::{Clock, ContextHandle, Identity, RegisteredTool, Resources, Tool, ToolScope, Toolbox};
+use crate::tool::{
+    Clock, ContextHandle, Identity, RegisteredTool, Resources, Tool, ToolScope, Toolbox,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio_util::sync::CancellationToken;
@@ -35,6 +37,9 @@ pub enum RuntimeError {
     /// A model cannot be had.
     #[error(transparent)]
     Model(#[from] turnbuckle_core::error::ModelError),
+    /// The domain's routes and agents do not fit together.
+    #[error(transparent)]
+    Spec(turnbuckle_core::machine::MachineError),
     /// A tool's contract is not sound.
     #[error(transparent)]
     Tool(#[from] crate::tool::ToolboxError),
@@ -111,7 +116,11 @@ pub struct Runtime {
 
 impl Runtime {
     /// A runtime that could not be assembled. A turn with it says why, so that the person is told.
-    pub(crate) fn broken(info: TurnInfo, domain_turn: Arc<dyn DomainTurn>, error: &RuntimeError) -> Self {
+    pub(crate) fn broken(
+        info: TurnInfo,
+        domain_turn: Arc<dyn DomainTurn>,
+        error: &RuntimeError,
+    ) -> Self {
         let (agents, history) = (BTreeMap::new(), Rules::default());
         Self { info, agents, domain_turn, history, broken: Some(error.to_string()) }
     }
@@ -194,7 +203,9 @@ impl Assembler {
             let agents = self.domain.agents();
             let agent = agents.get(&name).ok_or_else(|| RuntimeError::NoAgent(name.clone()))?;
             for tool in agent.tools() {
-                if let turnbuckle_core::tool::RunsOn::Agent(sub) = &tool.tool().contract().traits.runs_on {
+                if let turnbuckle_core::tool::RunsOn::Agent(sub) =
+                    &tool.tool().contract().traits.runs_on
+                {
                     open.push(sub.clone());
                 }
             }
@@ -202,7 +213,11 @@ impl Assembler {
         Ok(seen)
     }
 
-    fn assemble_agent(&self, name: &AgentName, choices: &Choices<'_>) -> Result<AgentRuntime, RuntimeError> {
+    fn assemble_agent(
+        &self,
+        name: &AgentName,
+        choices: &Choices<'_>,
+    ) -> Result<AgentRuntime, RuntimeError> {
         let agents = self.domain.agents();
         let agent = agents.get(name).ok_or_else(|| RuntimeError::NoAgent(name.clone()))?.clone();
         let info = &choices.info;
@@ -289,7 +304,12 @@ impl Assembler {
     }
 
     /// What the machine decides by.
-    pub(crate) fn spec(&self, runtime: &Runtime, user: UserMessage, first_capture: u32) -> TurnSpec {
+    pub(crate) fn spec(
+        &self,
+        runtime: &Runtime,
+        user: UserMessage,
+        first_capture: u32,
+    ) -> TurnSpec {
         let mut agents: BTreeMap<AgentName, AgentSpec> = runtime
             .agents
             .iter()
@@ -306,8 +326,11 @@ impl Assembler {
         if runtime.broken.is_some() {
             let agent = runtime.info.agent.clone();
             routes = turnbuckle_core::machine::Routes::single(agent.clone());
-            let nothing =
-                AgentSpec { limits: Default::default(), tools: Vec::new(), policy: Default::default() };
+            let nothing = AgentSpec {
+                limits: Default::default(),
+                tools: Vec::new(),
+                policy: Default::default(),
+            };
             agents.insert(agent, nothing);
         }
         TurnSpec {

@@ -77,13 +77,15 @@ enum Known {
 impl Apply<'_> {
     /// Works through the actions by their number, which is an order of dependency: a later one can name what an earlier one
     /// creates, never the reverse. Those without a review stay as they are; those already settled are left alone.
-    pub(crate) async fn run(&self, reviews: &BTreeMap<u32, Review>) -> Result<Vec<ApplyReport>, EngineError> {
+    pub(crate) async fn run(
+        &self,
+        reviews: &BTreeMap<u32, Review>,
+    ) -> Result<Vec<ApplyReport>, EngineError> {
         let mut known = BTreeMap::new();
         let mut reports = Vec::new();
         for captured in self.store.captured(self.key, Some(self.turn)).await? {
-            let action = CapturedAction::deserialize(&*captured.action).map_err(|e| StoreError::Corrupt {
-                what: "captured action".into(),
-                cause: Arc::new(e),
+            let action = CapturedAction::deserialize(&*captured.action).map_err(|e| {
+                StoreError::Corrupt { what: "captured action".into(), cause: Arc::new(e) }
             })?;
             let report = match (captured.status, reviews.get(&captured.index)) {
                 (CapturedStatus::Pending, Some(Review::Reject)) => {
@@ -91,10 +93,12 @@ impl Apply<'_> {
                     self.settle(&captured, &action, CapturedStatus::Rejected, None, why).await?
                 }
                 (CapturedStatus::Pending, Some(Review::Approve { amendment, even_if_stale })) => {
-                    self.apply(&captured, &action, amendment.as_ref(), *even_if_stale, &known).await?
+                    self.apply(&captured, &action, amendment.as_ref(), *even_if_stale, &known)
+                        .await?
                 }
                 (CapturedStatus::Applying, Some(_)) => {
-                    let why = text("an earlier attempt broke off; whether it took effect is not known");
+                    let why =
+                        text("an earlier attempt broke off; whether it took effect is not known");
                     self.settle(&captured, &action, CapturedStatus::Failed, None, why).await?
                 }
                 (status, _) => ApplyReport {
@@ -215,8 +219,10 @@ impl Apply<'_> {
 
 async fn stale(agent: &AgentRuntime, action: &CapturedAction, args: &Json) -> Option<String> {
     let entry = agent.env.toolbox.get(action.tool.as_str())?;
-    let ctx = ToolContext::new(agent.env.scope.clone(), action.call.clone(), action.tool.clone(), None);
-    let applies = crate::tool::eventual::guarded_eventual(|| entry.tool().applies(args, &ctx)).await;
+    let ctx =
+        ToolContext::new(agent.env.scope.clone(), action.call.clone(), action.tool.clone(), None);
+    let applies =
+        crate::tool::eventual::guarded_eventual(|| entry.tool().applies(args, &ctx)).await;
     match applies {
         Ok(Applies::Yes) => None,
         Ok(Applies::Stale(why)) => Some(why),

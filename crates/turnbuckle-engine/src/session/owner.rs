@@ -2,8 +2,8 @@
 
 use super::SessionState;
 use crate::domain::TurnInfo;
-use crate::driver::{Control, Conversation, DriveError, Driver, Outlet, Writer, write};
-use crate::runtime::{Assembler, Choices, Runtime};
+use crate::driver::{Control, Conversation, DriveError, Driver, Outlet, Writer, patient, write};
+use crate::runtime::{Assembler, Choices, Runtime, RuntimeError};
 use crate::tool::ContextHandle;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use turnbuckle_core::outcome::{Outcome, TurnError};
 use turnbuckle_core::transcript::{Rules, Transcript};
 use turnbuckle_core::usage::Usage;
 use turnbuckle_store::{
-    Claim, Commit, InboxItem, Loaded, OpenTurn, Posted, Release, Released, SessionKey, Store, StoreError, TurnLog,
-    TurnStatus,
+    Claim, Commit, InboxItem, Loaded, OpenTurn, Posted, Release, Released, SessionKey, Store,
+    StoreError, TurnLog, TurnStatus,
 };
 
 /// What an owner is made of.
@@ -32,6 +32,12 @@ pub(crate) struct OwnerParts {
     pub(crate) lease: Duration,
     pub(crate) control: Arc<Control>,
     pub(crate) outlet: Outlet,
+}
+
+impl OwnerParts {
+    fn lease_ms(&self) -> u64 {
+        self.lease.as_millis() as u64
+    }
 }
 
 /// What the store keeps of a turn beside its journal.
@@ -52,6 +58,9 @@ pub(crate) struct TurnOptions {
     pub(crate) mode: RunMode,
 }
 
+/// How often the store is asked again, for what can wait for another time.
+const ATTEMPTS: u32 = 5;
+
 /// An owner at work.
 pub(crate) struct Owner {
     parts: OwnerParts,
@@ -61,111 +70,146 @@ pub(crate) struct Owner {
     history: Vec<Message>,
     next_seq: u64,
     /// A turn that waits for people.
-    paused: Option<TurnLog>,
+    paused: Option<Paused>,
+    /// The turn at work, and how often it was taken up.
+    at: Option<(TurnId, u32)>,
+}
+
+/// A turn that waits for people.
+enum Paused {
+    /// As it was loaded.
+    Log(Box<TurnLog>),
+    /// As this owner left it; its log is read when it is needed.
+    Id(TurnId),
 }
 
 impl Owner {
     /// Works until nothing waits, then gives the session back. Problems end the work; what is stored stays.
     pub(crate) async fn run(parts: OwnerParts) {
         let session = parts.key.id.clone();
-        let outlet = parts.outlet.clone();
-        let now = parts.assembler.clock.now();
-        let claim = parts.store.claim(&parts.key, &parts.name, parts.lease.as_millis() as u64, now).await;
-        let fence = match claim {
-            Ok(Claim::Held { fence, .. }) => fence,
-            Ok(Claim::Busy { owner, .. }) => {
-                tracing::debug!(%session, owner, "somebody else works on the session");
+        let fence = match claim(&parts).await {
+            Ok(Some(fence)) => fence,
+            Ok(None) => {
+                tracing::debug!(%session, "somebody else works on the session");
                 return;
             }
-            Err(e) => return tell_failure(&outlet, &session, None, 0, &DriveError::Store(e), now),
+            Err(e) => return tell_failure(&parts, None, 0, &DriveError::Store(e)),
         };
-        let (store, key) = (parts.store.clone(), parts.key.clone());
-        let name = parts.assembler.clone();
-        let mut open = None;
-        let mut seq = 0;
-        if let Err(e) = Self::work(parts, fence, &mut open, &mut seq).await {
-            tracing::error!(%session, "the session is left as it is stored: {e}");
-            tell_failure(&outlet, &session, open, seq, &e, name.clock.now());
-            // So that another process need not wait for the lease. If this fails too, the lease runs out.
-            let _ = store.release(&key, fence, Release::HandOver).await;
-        }
+        let (place, error) = match Self::load(parts.clone(), fence).await {
+            Ok(mut owner) => match owner.work().await {
+                Ok(()) => return,
+                Err(e) => ((owner.at.take(), owner.next_seq), e),
+            },
+            Err(e) => ((None, 0), DriveError::Store(e)),
+        };
+        tracing::error!(%session, "the session is left as it is stored: {error}");
+        tell_failure(&parts, place.0, place.1, &error);
+        // So that another process need not wait for the lease. If this fails too, the lease runs out.
+        let _ = parts.store.release(&parts.key, fence, Release::HandOver).await;
     }
 
-    async fn work(
-        parts: OwnerParts,
-        fence: u64,
-        open: &mut Option<TurnId>,
-        seq: &mut u64,
-    ) -> Result<(), DriveError> {
-        let loaded = parts.store.load(&parts.key).await?;
+    async fn load(parts: OwnerParts, fence: u64) -> Result<Self, StoreError> {
+        let mut loaded = patient(ATTEMPTS, || parts.store.load(&parts.key)).await?;
         let state = Arc::new(SessionState::load(loaded.state.as_deref()));
         let active = loaded.turn.as_ref().map(|t| t.turn.id.clone());
-        let history =
-            loaded.messages.iter().filter(|m| Some(m.turn()) != active.as_ref()).cloned().collect();
+        let messages = std::mem::take(&mut loaded.messages);
+        let history = messages.into_iter().filter(|m| Some(m.turn()) != active.as_ref()).collect();
         let next_seq = loaded.session.next_seq;
-        let mut owner = Self { parts, fence, loaded, state, history, next_seq, paused: None };
-        *seq = next_seq;
-        if let Some(log) = owner.loaded.turn.take() {
-            *open = Some(log.turn.id.clone());
+        Ok(Self { parts, fence, loaded, state, history, next_seq, paused: None, at: None })
+    }
+
+    async fn work(&mut self) -> Result<(), DriveError> {
+        if let Some(log) = self.loaded.turn.take() {
             match log.turn.status {
-                TurnStatus::Paused => owner.paused = Some(log),
-                TurnStatus::Running => owner.take_up(log).await?,
+                TurnStatus::Paused => self.paused = Some(Paused::Log(Box::new(log))),
+                TurnStatus::Running => {
+                    self.take_up(log).await?;
+                    self.read_inbox().await?;
+                }
                 TurnStatus::Finished => {}
             }
         }
         loop {
-            let items = std::mem::take(&mut owner.loaded.inbox);
-            for item in items {
-                *seq = owner.next_seq;
-                owner.take_item(item, open).await?;
+            let mut items = std::mem::take(&mut self.loaded.inbox).into_iter();
+            if let Some(item) = items.next() {
+                self.take_item(item).await?;
+                // A running turn takes what concerns it by itself, so what else was there may be gone.
+                if items.len() > 0 {
+                    self.read_inbox().await?;
+                    continue;
+                }
             }
-            let now = owner.parts.assembler.clock.now();
-            let released =
-                owner.parts.store.release(&owner.parts.key, owner.fence, Release::WhenDrained).await?;
-            match released {
-                Released::Released => return Ok(()),
-                Released::StillPending(_) => {
-                    let lease = owner.parts.lease.as_millis() as u64;
-                    owner.parts.store.renew(&owner.parts.key, owner.fence, lease, now).await?;
-                    owner.loaded.inbox = owner.parts.store.inbox(&owner.parts.key).await?;
+            match self.release().await {
+                Ok(Released::StillPending(_)) => {
+                    let (lease, now) = (self.parts.lease_ms(), self.parts.assembler.clock.now());
+                    let (parts, fence) = (&self.parts, self.fence);
+                    patient(ATTEMPTS, || parts.store.renew(&parts.key, fence, lease, now)).await?;
+                    self.read_inbox().await?;
+                }
+                Ok(Released::Released) => return Ok(()),
+                // All is stored, and the lease runs out by itself.
+                Err(e) => {
+                    tracing::warn!("a session could not be given back: {}", e.report());
+                    return Ok(());
                 }
             }
         }
     }
 
-    async fn take_item(&mut self, item: InboxItem, open: &mut Option<TurnId>) -> Result<(), DriveError> {
-        match item.input {
-            Posted::Message { message, options, .. } => {
-                if let Some(log) = self.paused.take() {
+    async fn release(&self) -> Result<Released, StoreError> {
+        let (parts, fence) = (&self.parts, self.fence);
+        patient(ATTEMPTS, || parts.store.release(&parts.key, fence, Release::WhenDrained)).await
+    }
+
+    async fn read_inbox(&mut self) -> Result<(), StoreError> {
+        let parts = &self.parts;
+        self.loaded.inbox = patient(ATTEMPTS, || parts.store.inbox(&parts.key)).await?;
+        Ok(())
+    }
+
+    /// The turn that waits for people, with its journal.
+    async fn take_paused(&mut self) -> Result<Option<TurnLog>, StoreError> {
+        match self.paused.take() {
+            None => Ok(None),
+            Some(Paused::Log(log)) => Ok(Some(*log)),
+            Some(Paused::Id(id)) => {
+                let parts = &self.parts;
+                patient(ATTEMPTS, || parts.store.journal(&parts.key, &id)).await.map(Some)
+            }
+        }
+    }
+
+    async fn take_item(&mut self, item: InboxItem) -> Result<(), DriveError> {
+        let paused = self.take_paused().await?;
+        match (item.input, paused) {
+            (Posted::Message { message, options, .. }, paused) => {
+                if let Some(log) = paused {
                     // Nothing dangles: what waited for a decision is settled before the new turn begins.
-                    self.resume(log, Input::Cancel { superseded: Superseded::ByMessage }, None).await?;
+                    self.resume(log, Input::Cancel { superseded: Superseded::ByMessage }, None)
+                        .await?;
                 }
-                *open = Some(message.turn.clone());
                 let options = TurnOptions::deserialize(&*options).unwrap_or_default();
                 self.begin(*message, options, item.n).await
             }
-            Posted::Stop { turn, .. } => match self.paused.take() {
-                Some(log) if turn.as_ref().is_none_or(|t| *t == log.turn.id) => {
-                    self.resume(log, Input::Cancel { superseded: Superseded::No }, Some(item.n)).await
-                }
-                other => {
-                    self.paused = other;
-                    self.consume(item.n).await
-                }
-            },
-            answer => match self.paused.take() {
-                Some(log) => {
-                    let (turn, _) = self.rebuild(&log)?;
-                    match super::as_input(answer, turn.messages()) {
-                        Some(input) => self.resume(log, input, Some(item.n)).await,
-                        None => {
-                            self.paused = Some(log);
-                            self.consume(item.n).await
-                        }
+            (Posted::Stop { turn, .. }, Some(log))
+                if turn.as_ref().is_none_or(|t| *t == log.turn.id) =>
+            {
+                self.resume(log, Input::Cancel { superseded: Superseded::No }, Some(item.n)).await
+            }
+            (answer @ (Posted::Decision { .. } | Posted::ClientResult { .. }), Some(log)) => {
+                let (turn, _) = self.rebuild(&log)?;
+                match super::as_input(answer, turn.messages()) {
+                    Some(input) => self.resume(log, input, Some(item.n)).await,
+                    None => {
+                        self.paused = Some(Paused::Log(Box::new(log)));
+                        self.consume(item.n).await
                     }
                 }
-                None => self.consume(item.n).await,
-            },
+            }
+            (_, paused) => {
+                self.paused = paused.map(|log| Paused::Log(Box::new(log)));
+                self.consume(item.n).await
+            }
         }
     }
 
@@ -179,18 +223,35 @@ impl Owner {
     }
 
     /// Opens a turn with a message.
-    async fn begin(&mut self, message: UserMessage, options: TurnOptions, n: u64) -> Result<(), DriveError> {
+    async fn begin(
+        &mut self,
+        message: UserMessage,
+        options: TurnOptions,
+        n: u64,
+    ) -> Result<(), DriveError> {
+        self.parts.control.next_turn();
         self.state.set_surroundings(message.surroundings.clone());
         let info = self.info(&message, options.mode);
-        let runtime = self.runtime(info, options.model.as_ref(), Begin::Fresh);
+        let mut runtime = self.runtime(info, options.model.as_ref(), Begin::Fresh);
         let assembler = self.parts.assembler.clone();
-        let spec = assembler.spec(&runtime, message, self.state.next_capture());
-        let stored = StoredTurn { spec: spec.clone(), model: options.model };
+        let first_capture = self.state.next_capture();
+        let mut spec = assembler.spec(&runtime, message.clone(), first_capture);
+        let turn = match Turn::new(spec.clone()) {
+            Ok(turn) => turn,
+            // Whoever wrote the message is told in its turn; else it would stay in the inbox and fail for ever.
+            Err(unsound) => {
+                let (info, domain_turn) = (runtime.info.clone(), runtime.domain_turn.clone());
+                runtime = Runtime::broken(info, domain_turn, &RuntimeError::Spec(unsound));
+                spec = assembler.spec(&runtime, message, first_capture);
+                Turn::new(spec.clone())?
+            }
+        };
+        let open = spec.turn.clone();
+        let stored = StoredTurn { spec, model: options.model };
         let open = OpenTurn {
-            id: spec.turn.clone(),
+            id: open,
             spec: serde_json::to_string(&stored).map_err(|e| corrupt("turn", e))?,
         };
-        let turn = Turn::new(spec)?;
         let mut driver = self.driver(turn, runtime);
         if let Some(writer) = &mut driver.writer {
             writer.open = Some(open);
@@ -202,14 +263,22 @@ impl Owner {
 
     /// A turn that was running when its process ended.
     async fn take_up(&mut self, log: TurnLog) -> Result<(), DriveError> {
+        self.parts.control.next_turn();
         let (turn, runtime) = self.rebuild(&log)?;
         let mut driver = self.driver(turn, runtime);
+        driver.recall_steering(&self.loaded.inbox);
         driver.feed(Input::Recover)?;
         self.drive(driver).await
     }
 
     /// A turn that waited goes on with an answer.
-    async fn resume(&mut self, log: TurnLog, input: Input, n: Option<u64>) -> Result<(), DriveError> {
+    async fn resume(
+        &mut self,
+        log: TurnLog,
+        input: Input,
+        n: Option<u64>,
+    ) -> Result<(), DriveError> {
+        self.parts.control.next_turn();
         let (turn, runtime) = self.rebuild(&log)?;
         let mut driver = self.driver(turn, runtime);
         driver.resumed = true;
@@ -218,7 +287,7 @@ impl Owner {
         }
         if let Err(e) = driver.feed(input) {
             tracing::info!(turn = %log.turn.id, "an answer does not fit any more: {e}");
-            self.paused = Some(log);
+            self.paused = Some(Paused::Log(Box::new(log)));
             return match n {
                 Some(n) => self.consume(n).await,
                 None => Ok(()),
@@ -229,7 +298,8 @@ impl Owner {
 
     /// The machine of a stored turn, and what it runs with now.
     fn rebuild(&self, log: &TurnLog) -> Result<(Turn, Runtime), DriveError> {
-        let stored: StoredTurn = serde_json::from_str(&log.turn.spec).map_err(|e| corrupt("turn", e))?;
+        let stored: StoredTurn =
+            serde_json::from_str(&log.turn.spec).map_err(|e| corrupt("turn", e))?;
         let info = self.info(&stored.spec.user, stored.spec.mode);
         // Journals are read back without their events, which are stored already.
         let turn = Turn::replay(stored.spec, &log.journal, &mut Output::default())?;
@@ -307,16 +377,19 @@ impl Owner {
                 // A defect must not leave a turn that fails again each time it is taken up.
                 tracing::error!(turn = %driver.id, "the turn is ended because of a defect: {e}");
                 let error = TurnError::Internal { message: e.to_string() };
-                driver.feed(Input::Fault { error })?;
-                driver.run().await
+                match driver.feed(Input::Fault { error }) {
+                    Ok(()) => driver.run().await,
+                    Err(e) => Err(e.into()),
+                }
             }
             other => other,
         };
         self.next_seq = driver.next_seq;
+        self.at = Some((driver.id.clone(), driver.turn.epoch()));
         let outcome = outcome?;
-        self.parts.control.renew_cancel();
+        self.at = None;
         if outcome == Outcome::Paused {
-            self.paused = Some(self.parts.store.journal(&self.parts.key, &driver.id).await?);
+            self.paused = Some(Paused::Id(driver.id.clone()));
         } else {
             self.history.push(Message::User(driver.turn.spec().user.clone()));
             if let Some(message) = driver.turn.message() {
@@ -324,6 +397,25 @@ impl Owner {
             }
         }
         Ok(())
+    }
+}
+
+/// Takes the session; `None` when another process has it. A claim of this process that is still in force is a leftover, such
+/// as of a claim whose answer was lost: within a process only one owner works on a session.
+async fn claim(parts: &OwnerParts) -> Result<Option<u64>, StoreError> {
+    let (store, key, lease) = (&*parts.store, &parts.key, parts.lease_ms());
+    let now = parts.assembler.clock.now();
+    match patient(ATTEMPTS, || store.claim(key, &parts.name, lease, now)).await? {
+        Claim::Held { fence, .. } => Ok(Some(fence)),
+        Claim::Busy { owner, .. } if *owner == *parts.name => {
+            let fence = patient(ATTEMPTS, || store.session(key)).await?.fence;
+            match patient(ATTEMPTS, || store.renew(key, fence, lease, now)).await {
+                Ok(()) => Ok(Some(fence)),
+                Err(StoreError::Fenced { .. }) => Ok(None),
+                Err(e) => Err(e),
+            }
+        }
+        Claim::Busy { .. } => Ok(None),
     }
 }
 
@@ -347,21 +439,15 @@ fn corrupt(what: &str, cause: serde_json::Error) -> StoreError {
 }
 
 /// The reader is told why the stream ends, even where nothing can be stored.
-fn tell_failure(
-    outlet: &Outlet,
-    session: &turnbuckle_core::ids::SessionId,
-    turn: Option<TurnId>,
-    seq: u64,
-    error: &DriveError,
-    at: turnbuckle_core::time::Timestamp,
-) {
+fn tell_failure(parts: &OwnerParts, at: Option<(TurnId, u32)>, seq: u64, error: &DriveError) {
     let kind = EventKind::TurnError { error: error.as_turn_error(), usage: Usage::default() };
-    outlet.push_all([Event {
+    let (turn, epoch) = at.unwrap_or_else(|| (TurnId::from("none"), 0));
+    parts.outlet.push_all([Event {
         seq,
-        epoch: 0,
-        at,
-        session: session.clone(),
-        turn: turn.unwrap_or_else(|| TurnId::from("none")),
+        epoch,
+        at: parts.assembler.clock.now(),
+        session: parts.key.id.clone(),
+        turn,
         agent: "engine".into(),
         kind,
     }]);

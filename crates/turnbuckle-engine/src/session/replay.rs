@@ -2,6 +2,7 @@
 
 use super::owner::StoredTurn;
 use crate::driver::DriveError;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use turnbuckle_core::event::{Event, EventKind};
 use turnbuckle_core::fold::TurnFold;
@@ -20,18 +21,23 @@ pub struct Replayed {
 impl Replayed {
     /// Whether these events are the stored ones, apart from where their numbers begin. The first difference otherwise.
     ///
+    /// Agents that ran beside each other are compared each for itself: how their streams were woven together is not kept.
     /// Deltas of attempts that broke off with their process were streamed but never stored, so they are not in either.
     ///
     /// # Errors
     /// A sentence about the first difference.
     pub fn compare(&self, stored: &[Event]) -> Result<(), String> {
-        for (index, (mine, theirs)) in self.events.iter().zip(stored).enumerate() {
-            if (mine.at, &mine.agent, &mine.kind) != (theirs.at, &theirs.agent, &theirs.kind) {
-                return Err(format!(
-                    "event {index} differs: stored {}, replayed {}",
-                    short(&theirs.kind),
-                    short(&mine.kind)
-                ));
+        let (mine, theirs) = (by_agent(&self.events), by_agent(stored));
+        for (agent, theirs) in &theirs {
+            let mine = mine.get(agent).map(Vec::as_slice).unwrap_or_default();
+            for (index, (mine, theirs)) in mine.iter().zip(theirs).enumerate() {
+                if (mine.at, &mine.kind) != (theirs.at, &theirs.kind) {
+                    return Err(format!(
+                        "event {index} of {agent} differs: stored {}, replayed {}",
+                        short(&theirs.kind),
+                        short(&mine.kind)
+                    ));
+                }
             }
         }
         if self.events.len() == stored.len() {
@@ -39,6 +45,14 @@ impl Replayed {
         }
         Err(format!("{} events are stored, {} were replayed", stored.len(), self.events.len()))
     }
+}
+
+fn by_agent(events: &[Event]) -> BTreeMap<&str, Vec<&Event>> {
+    let mut all: BTreeMap<&str, Vec<&Event>> = BTreeMap::new();
+    for event in events {
+        all.entry(&event.agent).or_default().push(event);
+    }
+    all
 }
 
 fn short(kind: &EventKind) -> String {
