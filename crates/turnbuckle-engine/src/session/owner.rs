@@ -3,6 +3,7 @@
 use super::SessionState;
 use crate::domain::TurnInfo;
 use crate::driver::{Control, Conversation, DriveError, Driver, Outlet, Writer, patient, write};
+use crate::pipeline::Taints;
 use crate::runtime::{Assembler, Choices, Runtime, RuntimeError};
 use crate::tool::ContextHandle;
 use serde::{Deserialize, Serialize};
@@ -11,9 +12,10 @@ use std::time::Duration;
 use turnbuckle_core::event::{Event, EventKind};
 use turnbuckle_core::ids::TurnId;
 use turnbuckle_core::machine::{Input, Output, RunMode, Superseded, Turn, TurnSpec};
-use turnbuckle_core::message::{Message, UserMessage};
+use turnbuckle_core::message::{AssistantMessage, Message, UserMessage};
 use turnbuckle_core::model::ModelRef;
 use turnbuckle_core::outcome::{Outcome, TurnError};
+use turnbuckle_core::part::ToolCallStatus;
 use turnbuckle_core::transcript::{Rules, Transcript};
 use turnbuckle_core::usage::Usage;
 use turnbuckle_store::{
@@ -332,6 +334,7 @@ impl Owner {
             Begin::Continued(message) => self.state.resume_turn(domain_turn.ambient(), message),
         }
         let session_model = self.loaded.session.model.as_deref().and_then(ModelRef::parse);
+        let taints: Arc<Taints> = Arc::default();
         let choices = Choices {
             model,
             session_model: session_model.as_ref(),
@@ -339,12 +342,17 @@ impl Owner {
             domain_turn: domain_turn.clone(),
             cancel: self.parts.control.cancel_token(),
             progress: self.parts.control.clone(),
-            taints: Arc::default(),
+            taints: taints.clone(),
             allowances: Arc::default(),
             info: info.clone(),
         };
         match assembler.assemble(choices) {
-            Ok(runtime) => runtime,
+            Ok(runtime) => {
+                if let Begin::Continued(Some(message)) = begin {
+                    taint(&runtime, &taints, message);
+                }
+                runtime
+            }
             Err(e) => Runtime::broken(info, domain_turn, &e),
         }
     }
@@ -419,10 +427,25 @@ async fn claim(parts: &OwnerParts) -> Result<Option<u64>, StoreError> {
     }
 }
 
+/// What the turn read before it paused still counts for the workspace's rules.
+fn taint(runtime: &Runtime, taints: &Taints, message: &AssistantMessage) {
+    for call in message.calls() {
+        if call.status == ToolCallStatus::Completed {
+            let entries =
+                runtime.agents.values().filter_map(|a| a.env.toolbox.get(call.name.as_str()));
+            entries.for_each(|entry| taints.add(&entry.tool().contract().taints));
+        }
+        if let Some(child) = &call.child {
+            taint(runtime, taints, child);
+        }
+    }
+}
+
 /// How a turn's runtime comes to be.
+#[derive(Clone, Copy)]
 enum Begin<'a> {
     Fresh,
-    Continued(Option<&'a turnbuckle_core::message::AssistantMessage>),
+    Continued(Option<&'a AssistantMessage>),
 }
 
 /// The conversation before the turn, as models read it.

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use turnbuckle_core::event::{Event, EventKind};
 use turnbuckle_core::fold::TurnFold;
+use turnbuckle_core::ids::MessageId;
 use turnbuckle_core::machine::{Output, Turn};
 use turnbuckle_store::{SessionKey, StoreError, TurnLog};
 
@@ -22,14 +23,15 @@ impl Replayed {
     /// Whether these events are the stored ones, apart from where their numbers begin. The first difference otherwise.
     ///
     /// Agents that ran beside each other are compared each for itself: how their streams were woven together is not kept.
-    /// Deltas of attempts that broke off with their process were streamed but never stored, so they are not in either.
+    /// Deltas of an answer that broke off with its process are left out: some were stored with what ended beside it, and all
+    /// are void since the message was resumed.
     ///
     /// # Errors
     /// A sentence about the first difference.
     pub fn compare(&self, stored: &[Event]) -> Result<(), String> {
-        let (mine, theirs) = (by_agent(&self.events), by_agent(stored));
+        let (mut mine, theirs) = (by_agent(&self.events), by_agent(stored));
         for (agent, theirs) in &theirs {
-            let mine = mine.get(agent).map(Vec::as_slice).unwrap_or_default();
+            let mine = mine.remove(agent).unwrap_or_default();
             for (index, (mine, theirs)) in mine.iter().zip(theirs).enumerate() {
                 if (mine.at, &mine.kind) != (theirs.at, &theirs.kind) {
                     return Err(format!(
@@ -39,20 +41,48 @@ impl Replayed {
                     ));
                 }
             }
+            if mine.len() != theirs.len() {
+                let (stored, replayed) = (theirs.len(), mine.len());
+                return Err(format!(
+                    "{stored} events of {agent} are stored, {replayed} were replayed"
+                ));
+            }
         }
-        if self.events.len() == stored.len() {
-            return Ok(());
+        match mine.keys().next() {
+            None => Ok(()),
+            Some(agent) => Err(format!("no events of {agent} are stored, but some were replayed")),
         }
-        Err(format!("{} events are stored, {} were replayed", stored.len(), self.events.len()))
     }
 }
 
 fn by_agent(events: &[Event]) -> BTreeMap<&str, Vec<&Event>> {
     let mut all: BTreeMap<&str, Vec<&Event>> = BTreeMap::new();
     for event in events {
-        all.entry(&event.agent).or_default().push(event);
+        let mine = all.entry(&event.agent).or_default();
+        if let EventKind::AssistantMessageResumed { message, parts } = &event.kind {
+            while mine
+                .last()
+                .is_some_and(|e| e.epoch < event.epoch && streams_beyond(&e.kind, message, *parts))
+            {
+                mine.pop();
+            }
+        }
+        mine.push(event);
     }
     all
+}
+
+/// Whether an event is a piece of an answer, beyond the parts that a message was resumed with.
+fn streams_beyond(kind: &EventKind, resumed: &MessageId, parts: u32) -> bool {
+    match kind {
+        EventKind::TextDelta { message, part, .. }
+        | EventKind::ThinkingDelta { message, part, .. }
+        | EventKind::ToolCallStarted { message, part, .. }
+        | EventKind::ToolCallArgsDelta { message, part, .. } => {
+            message == resumed && *part >= parts
+        }
+        _ => false,
+    }
 }
 
 fn short(kind: &EventKind) -> String {

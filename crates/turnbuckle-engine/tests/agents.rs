@@ -1,0 +1,546 @@
+//! What agents do together and without people: captured runs and their application, sub-agents, routes, long histories,
+//! structured answers.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod common;
+
+use common::*;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use turnbuckle_core::error::{ModelError, ModelErrorKind};
+use turnbuckle_core::event::EventKind;
+use turnbuckle_core::ids::AgentName;
+use turnbuckle_core::machine::Routes;
+use turnbuckle_core::message::AssistantMessage;
+use turnbuckle_core::model::{ModelRequest, OutputSchema};
+use turnbuckle_core::outcome::{Outcome, TurnError};
+use turnbuckle_core::part::{InputKind, Part};
+use turnbuckle_core::usage::Purpose;
+use turnbuckle_engine::tool::{FnTool, Resources, ToolContract};
+use turnbuckle_engine::{Agent, Agents, ApplyReport, Domain, Review, Submission, drain};
+use turnbuckle_models::scripted::{Scripted, ScriptedModel, calls as calling, text};
+use turnbuckle_store::{Captured, CapturedStatus};
+
+fn yes() -> Review {
+    Review::Approve { amendment: None, even_if_stale: false }
+}
+
+fn reports(all: &[ApplyReport]) -> Vec<(u32, CapturedStatus)> {
+    all.iter().map(|r| (r.index, r.status)).collect()
+}
+
+fn predicted(all: &[Captured]) -> Vec<serde_json::Value> {
+    all.iter().map(|c| c.action["args"].clone()).collect()
+}
+
+/// A run that orders tea for Ada and cake for Bob, without a person.
+async fn captured_run() -> (Bench, turnbuckle_store::SessionKey) {
+    let bench = Bench::script([
+        calling(&[
+            ("a", "create_order", r#"{"customer": "Ada"}"#),
+            ("b", "look_up", r#"{"key": "tea"}"#),
+        ]),
+        calling(&[
+            ("c", "add_line", r#"{"order": "order:temp_0", "item": "tea"}"#),
+            ("d", "create_order", r#"{"customer": "Bob"}"#),
+        ]),
+        calling(&[("e", "add_line", r#"{"order": "order:temp_2", "item": "cake"}"#)]),
+        text("All queued."),
+    ]);
+    let key = bench.session().await;
+    let events = bench.say(&key, Submission::new("order").captured()).await;
+    assert!(matches!(last_kind(&events), EventKind::TurnCompleted { .. }), "{events:?}");
+    (bench, key)
+}
+
+#[tokio::test]
+async fn a_captured_run_acts_only_when_it_is_applied() {
+    let (bench, key) = captured_run().await;
+    bench.check(&key).await;
+    // Reads are real, actions are not.
+    assert_eq!(bench.world.all(), ["look_up tea"]);
+    let message = bench.message(&key).await;
+    let marks: Vec<_> = message.calls().map(|c| c.captured).collect();
+    assert_eq!(marks, [true, false, true, true, true]);
+    assert_eq!(calls(&message)[0].output.as_ref().unwrap()["id"], "order:temp_0");
+
+    let turn = &message.turn;
+    let all = bench.engine.captured(&key, Some(turn)).await.unwrap();
+    assert_eq!(
+        predicted(&all),
+        [
+            json!({"customer": "Ada"}),
+            json!({"order": "order:temp_0", "item": "tea"}),
+            json!({"customer": "Bob"}),
+            json!({"order": "order:temp_2", "item": "cake"}),
+        ]
+    );
+    assert!(all.iter().all(|c| c.status == CapturedStatus::Pending));
+
+    let reviews = BTreeMap::from([(0, yes()), (1, yes()), (2, Review::Reject), (3, yes())]);
+    let done = bench.engine.apply_captured(&key, turn, &reviews, "bob".into()).await.unwrap();
+    use CapturedStatus::{Applied, Rejected, Skipped};
+    assert_eq!(reports(&done), [(0, Applied), (1, Applied), (2, Rejected), (3, Skipped)]);
+    assert_eq!(
+        done[3].detail,
+        json!("it depends on an action that was rejected (order:temp_2)").into()
+    );
+    // The line names the order that was really created.
+    assert_eq!(bench.world.all()[1..], ["create_order Ada", "add_line tea to order:1"]);
+
+    // A second time changes nothing.
+    let again = bench.engine.apply_captured(&key, turn, &reviews, "bob".into()).await.unwrap();
+    assert_eq!(reports(&again), reports(&done));
+    assert_eq!(bench.world.all().len(), 3);
+    let stored = bench.engine.captured(&key, Some(turn)).await.unwrap();
+    assert_eq!(
+        stored.iter().map(|c| c.status).collect::<Vec<_>>(),
+        [Applied, Applied, Rejected, Skipped]
+    );
+}
+
+#[tokio::test]
+async fn captured_actions_are_reviewed_one_by_one_in_their_order() {
+    let (bench, key) = captured_run().await;
+    let turn = bench.message(&key).await.turn;
+    // A line before its order: it has to wait.
+    let early = BTreeMap::from([(1, yes())]);
+    let done = bench.engine.apply_captured(&key, &turn, &early, "bob".into()).await.unwrap();
+    assert_eq!(done[0].status, CapturedStatus::Pending);
+    assert_eq!(bench.world.count("add_line"), 0);
+    assert_ne!(done[1].status, CapturedStatus::Applied);
+    for index in [0, 2, 3] {
+        let one = BTreeMap::from([(index, yes())]);
+        bench.engine.apply_captured(&key, &turn, &one, "bob".into()).await.unwrap();
+    }
+    assert_eq!(
+        bench.world.all()[1..],
+        ["create_order Ada", "create_order Bob", "add_line cake to order:2"]
+    );
+}
+
+#[tokio::test]
+async fn captured_numbers_go_on_over_the_turns_of_a_session() {
+    let order = |id: &str| calling(&[(id, "create_order", r#"{"customer": "Ada"}"#)]);
+    let bench = Bench::script([order("a"), text("One."), order("b"), text("Two.")]);
+    let key = bench.session().await;
+    bench.say(&key, Submission::new("order").captured()).await;
+    bench.say(&key, Submission::new("order more").captured()).await;
+    bench.check(&key).await;
+    let all = bench.engine.captured(&key, None).await.unwrap();
+    assert_eq!(all.iter().map(|c| c.index).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(all[1].action["predicted"]["id"], "order:temp_1");
+}
+
+fn ask_researcher() -> FnTool {
+    FnTool::elsewhere(
+        ToolContract::new("ask_researcher")
+            .description("Hands a task to the researcher.")
+            .input_schema(json!({
+                "type": "object",
+                "properties": {"task": {"type": "string"}},
+                "required": ["task"],
+            }))
+            .on_agent("researcher"),
+    )
+}
+
+fn ask_clerk() -> FnTool {
+    FnTool::elsewhere(
+        ToolContract::new("ask_clerk")
+            .description("Hands a task to the clerk.")
+            .input_schema(json!({
+                "type": "object",
+                "properties": {"task": {"type": "string"}},
+                "required": ["task"],
+            }))
+            .on_agent("clerk"),
+    )
+}
+
+fn first_text(request: &ModelRequest) -> String {
+    user_texts(request)[0].clone()
+}
+
+fn child(message: &AssistantMessage, call: usize) -> &AssistantMessage {
+    calls(message)[call].child.as_ref().unwrap()
+}
+
+#[tokio::test]
+async fn sub_agents_run_beside_each_other_and_keep_to_their_task() {
+    let model = ScriptedModel::from_fn("m", |request| {
+        let answer = match (first_text(request).as_str(), answers(request)) {
+            ("ask both", 0) => calling(&[
+                ("a", "ask_researcher", r#"{"task": "find tea"}"#),
+                ("b", "ask_researcher", r#"{"task": "find cake"}"#),
+            ]),
+            ("ask both", _) => text("Tea is 3, cake is 4."),
+            ("find tea", 0) => calling(&[("c", "look_up", r#"{"key": "tea"}"#)]),
+            ("find tea", _) => text("Tea costs 3, by the list."),
+            ("find cake", 0) => calling(&[("c", "look_up", r#"{"key": "cake"}"#)]),
+            ("find cake", _) => text("Cake costs 4, by the list."),
+            (other, _) => panic!("{other}"),
+        };
+        answer.into()
+    });
+    let agents = [
+        Agent::builder("main").instructions("You lead.").tool(ask_researcher()).build().unwrap(),
+        agent("researcher").build().unwrap(),
+    ];
+    let bench = Bench::of(model, agents, |b| b);
+    let key = bench.session().await;
+    let events = bench.say(&key, "ask both").await;
+    bench.check(&key).await;
+    let message = bench.message(&key).await;
+    assert_eq!(streamed_message(&events), message);
+    assert_eq!(message.text(), "Tea is 3, cake is 4.");
+    assert_eq!(child(&message, 0).text(), "Tea costs 3, by the list.");
+    assert_eq!(child(&message, 1).text(), "Cake costs 4, by the list.");
+    assert_eq!(calls(&message)[1].output.as_deref(), Some(&json!("Cake costs 4, by the list.")));
+    // Both began before either was done.
+    let requests = bench.model.requests();
+    assert_eq!(
+        requests[1..3].iter().map(first_text).collect::<Vec<_>>(),
+        ["find tea", "find cake"]
+    );
+    assert!(requests[1..3].iter().all(|r| user_texts(r).len() == 1));
+    // Six calls of ten and five tokens each.
+    let usage = message.usage();
+    assert_eq!((usage.input, usage.output), (Some(60), Some(30)));
+    let EventKind::TurnCompleted { usage } = last_kind(&events) else { panic!() };
+    assert_eq!(usage.input, Some(60));
+    // The paths tell whose events they are.
+    let paths: std::collections::BTreeSet<_> = events.iter().map(|e| e.agent.to_string()).collect();
+    assert_eq!(paths.len(), 3, "{paths:?}");
+}
+
+#[tokio::test]
+async fn a_decision_deep_in_the_tree_pauses_and_resumes_all_of_it() {
+    let model = ScriptedModel::from_fn("m", |request| {
+        let answer = match (first_text(request).as_str(), answers(request)) {
+            ("pay it", 0) => calling(&[("a", "ask_researcher", r#"{"task": "have it paid"}"#)]),
+            ("pay it", _) => text("It is paid."),
+            ("have it paid", 0) => calling(&[
+                ("b", "ask_clerk", r#"{"task": "pay 7"}"#),
+                ("l", "look_up", r#"{"key": "tea"}"#),
+            ]),
+            ("have it paid", _) => text("The clerk paid 6."),
+            ("pay 7", 0) => calling(&[("c", "pay", r#"{"amount": 7}"#)]),
+            ("pay 7", _) => text("I paid 6."),
+            (other, _) => panic!("{other}"),
+        };
+        answer.into()
+    });
+    let agents = [
+        Agent::builder("main").tool(ask_researcher()).build().unwrap(),
+        agent("researcher").tool(ask_clerk()).build().unwrap(),
+        agent("clerk").build().unwrap(),
+    ];
+    let bench = Bench::of(model, agents, |b| b);
+    let key = bench.session().await;
+    let events = bench.say(&key, "pay it").await;
+    assert!(matches!(last_kind(&events), EventKind::TurnPaused { .. }), "{events:?}");
+    check_session(&bench.engine, &key).await;
+    assert_eq!(bench.world.all(), ["look_up tea"]);
+    let cards = pending_cards(&*bench.store, &key).await;
+    let decided =
+        bench.engine.decide(&key, &cards[0], amend(json!({"amount": 6})), None).await.unwrap();
+    let events = drain(decided.stream().unwrap()).await;
+    assert!(matches!(last_kind(&events), EventKind::TurnCompleted { .. }), "{events:?}");
+    bench.check(&key).await;
+    let message = bench.message(&key).await;
+    assert_eq!(message.text(), "It is paid.");
+    let researcher = child(&message, 0);
+    assert_eq!(researcher.text(), "The clerk paid 6.");
+    assert_eq!(child(researcher, 0).text(), "I paid 6.");
+    assert_eq!(bench.world.all()[1..].len(), 1);
+    assert_eq!(bench.world.count("pay 6"), 1);
+}
+
+#[tokio::test]
+async fn stopping_stops_sub_agents_too() {
+    let model = ScriptedModel::from_fn("m", |request| match first_text(request).as_str() {
+        "go" => calling(&[("a", "ask_researcher", r#"{"task": "think"}"#)]).into(),
+        _ => Scripted::Hang(text("Hmm, let me ")),
+    });
+    let agents = [
+        Agent::builder("main").tool(ask_researcher()).build().unwrap(),
+        agent("researcher").build().unwrap(),
+    ];
+    let bench = Bench::of(model, agents, |b| b);
+    let key = bench.session().await;
+    let mut stream = bench.engine.submit(&key, "go").await.unwrap().stream().unwrap();
+    until(&mut stream, |k| matches!(k, EventKind::TextDelta { .. })).await;
+    stream.stop();
+    drain(stream).await;
+    bench.check(&key).await;
+    let message = bench.message(&key).await;
+    assert!(matches!(outcome(&message), Outcome::Aborted { .. }));
+    assert_eq!(child(&message, 0).text(), "Hmm, let me ");
+}
+
+/// A boss who sends messages to sales or to help.
+struct Firm(Agents, &'static str);
+
+impl Domain for Firm {
+    fn agents(&self) -> &BTreeMap<AgentName, Arc<Agent>> {
+        self.0.agents()
+    }
+
+    fn resources(&self) -> Resources {
+        self.0.resources()
+    }
+
+    fn routes(&self, _: &AgentName) -> Routes {
+        let route = |names: &[&str]| names.iter().map(|n| AgentName::from(*n)).collect();
+        Routes {
+            supervisor: Some("boss".into()),
+            routes: BTreeMap::from([
+                ("sales".to_owned(), route(&["seller", "closer"])),
+                ("help".to_owned(), route(&["helper"])),
+            ]),
+            default: self.1.into(),
+        }
+    }
+}
+
+fn firm(answers: impl IntoIterator<Item = &'static str>, default: &'static str) -> Bench {
+    let names = ["main", "boss", "seller", "closer", "helper"];
+    let agents =
+        names.map(|n| Agent::builder(n).instructions(format!("You are {n}.")).build().unwrap());
+    let model = ScriptedModel::new("m", answers.into_iter().map(text));
+    Bench::with(model, |b| b.domain(Firm(Agents::new(agents), default)))
+}
+
+fn systems(bench: &Bench) -> Vec<String> {
+    bench.model.requests().iter().map(|r| r.system[0].text.to_string()).collect()
+}
+
+#[tokio::test]
+async fn a_supervisor_chooses_the_agents() {
+    let bench = firm(
+        [
+            r#"{"route": "sales", "reasoning": "they want to buy"}"#,
+            "A fine car.",
+            "Sign here, please.",
+        ],
+        "help",
+    );
+    let key = bench.session().await;
+    let events = bench.say(&key, "I want a car").await;
+    bench.check(&key).await;
+    assert_eq!(systems(&bench), ["You are boss.", "You are seller.", "You are closer."]);
+    assert!(bench.model.requests()[0].output.is_some());
+    assert!(bench.model.requests()[0].tools.specs.is_empty());
+    let message = bench.message(&key).await;
+    assert_eq!(said(&message), ["A fine car.", "Sign here, please."]);
+    let chosen: Vec<_> = events
+        .iter()
+        .filter_map(|e| match &e.kind {
+            EventKind::RouteSelected { route, reasoning } => {
+                Some((route.clone(), reasoning.clone()))
+            }
+            _ => None,
+        })
+        .collect();
+    assert_eq!(chosen, [("sales".to_owned(), Some("they want to buy".to_owned()))]);
+    let purposes: Vec<_> = message.iterations.iter().map(|i| i.purpose).collect();
+    assert_eq!(purposes, [Purpose::Route, Purpose::Step, Purpose::Step]);
+}
+
+#[tokio::test]
+async fn a_supervisor_that_answers_nonsense_twice_gets_the_default_route() {
+    let bench = firm(["Er.", r#"{"route": "legal", "reasoning": "?"}"#, "How can I help?"], "help");
+    let key = bench.session().await;
+    bench.say(&key, "hm").await;
+    bench.check(&key).await;
+    assert_eq!(systems(&bench), ["You are boss.", "You are boss.", "You are helper."]);
+    assert_eq!(bench.message(&key).await.text(), "How can I help?");
+}
+
+#[tokio::test]
+async fn routes_that_are_not_sound_are_told_and_the_session_stays_usable() {
+    let bench = firm(["x"], "nowhere");
+    let key = bench.session().await;
+    for _ in 0..2 {
+        let events = bench.say(&key, "hello").await;
+        let EventKind::TurnError { error, .. } = last_kind(&events) else { panic!("{events:?}") };
+        assert!(error.to_string().contains("`nowhere` is not defined"), "{error}");
+        check_session(&bench.engine, &key).await;
+    }
+    assert_eq!(bench.store.turns(&key).await.unwrap().len(), 2);
+    assert_eq!(bench.store.session(&key).await.unwrap().pending, 0);
+}
+
+fn is_summary(request: &ModelRequest) -> bool {
+    request.system.first().is_some_and(|b| b.text.starts_with("Summarise"))
+}
+
+/// An agent whose model takes few tokens; it answers shortly, and summaries are numbered.
+fn cramped(window: u32) -> Bench {
+    let mut summaries = 0;
+    let model = ScriptedModel::from_fn("m", move |request| {
+        if is_summary(request) {
+            summaries += 1;
+            return text(&format!("SUMMARY {summaries}: they talked.")).into();
+        }
+        text("Noted.").into()
+    })
+    .with_window(window, window / 8);
+    let agents =
+        [Agent::builder("main").instructions("You listen.").tool(look_up()).build().unwrap()];
+    Bench::of(model, agents, |b| b)
+}
+
+#[tokio::test]
+async fn a_long_history_is_summarised_once_and_stays_whole_in_the_store() {
+    let bench = cramped(3_000);
+    let key = bench.session().await;
+    let mut compacted = Vec::new();
+    for n in 0..8 {
+        let words = format!("Message {n}: {}", "a few more words. ".repeat(80));
+        let events = bench.say(&key, words.as_str()).await;
+        assert!(matches!(last_kind(&events), EventKind::TurnCompleted { .. }), "{n}: {events:?}");
+        if events.iter().any(|e| matches!(e.kind, EventKind::ContextCompacted { .. })) {
+            compacted.push(n);
+        }
+    }
+    check_session(&bench.engine, &key).await;
+    let requests = bench.model.requests();
+    let summaries = requests.iter().filter(|r| is_summary(r)).count();
+    // It was needed, but not in each turn: what was summarised is not summarised again.
+    assert!(
+        !compacted.is_empty() && compacted.windows(2).all(|w| w[1] > w[0] + 1),
+        "{compacted:?}"
+    );
+    assert_eq!(summaries, compacted.len());
+    let stored = messages(&*bench.store, &key).await;
+    assert_eq!(stored.len(), 16);
+    // The turn after the summary begins with it, and so does not hold the first message.
+    let last = bench.last_request();
+    let seen = user_texts(&last);
+    assert!(seen[0].contains(&format!("SUMMARY {summaries}")), "{}", seen[0]);
+    assert!(seen.iter().all(|t| !t.starts_with("Message 0")));
+    // Its call is metered, on the message of its turn.
+    let all = assistant_messages(&*bench.store, &key).await;
+    let purposes: Vec<_> = all[compacted[0]].iterations.iter().map(|i| i.purpose).collect();
+    assert_eq!(purposes, [Purpose::Summary, Purpose::Step]);
+    // A process that reads the session anew goes on with the summary.
+    let agents =
+        [Agent::builder("main").instructions("You listen.").tool(look_up()).build().unwrap()];
+    let other = builder(bench.model.clone(), &bench.world, agents)
+        .shared_store(bench.store.clone())
+        .name("two")
+        .ids(|| "other".to_owned())
+        .build()
+        .unwrap();
+    say(&other, &key, "And?").await;
+    assert!(user_texts(&bench.last_request())[0].contains("SUMMARY"));
+}
+
+#[tokio::test]
+async fn a_single_message_larger_than_the_window_is_trimmed_with_a_mark() {
+    let bench = cramped(3_000);
+    let key = bench.session().await;
+    let long = format!("Begin. {}", "word ".repeat(20_000));
+    let events = bench.say(&key, long.as_str()).await;
+    check_session(&bench.engine, &key).await;
+    assert!(matches!(last_kind(&events), EventKind::TurnCompleted { .. }), "{events:?}");
+    let seen = user_texts(&bench.last_request());
+    assert!(seen[0].starts_with("Begin. word") && seen[0].contains("bytes were left out here"));
+    assert!(seen[0].len() < 3_000);
+    assert!(events.iter().any(|e| matches!(e.kind, EventKind::ContextCompacted { .. })));
+    let turnbuckle_core::message::Message::User(user) = &messages(&*bench.store, &key).await[0]
+    else {
+        panic!()
+    };
+    assert_eq!(user.text.len(), long.len());
+}
+
+#[tokio::test]
+async fn a_summary_that_fails_leaves_out_old_tool_results_instead() {
+    let model = ScriptedModel::from_fn("m", |request| {
+        if is_summary(request) {
+            return ModelError::new(ModelErrorKind::Auth, "no summaries today").into();
+        }
+        if answers(request) > 0 {
+            return text("Noted.").into();
+        }
+        let keys = ["1", "2", "3"].map(|n| format!(r#"{{"key": "{n}"}}"#));
+        let all: Vec<_> = keys.iter().map(|args| (args.as_str(), "fill", args.as_str())).collect();
+        calling(&all).into()
+    })
+    .with_window(3_000, 300);
+    let fill = ToolContract::new("fill").description("Gives much.");
+    let fill = FnTool::typed(fill, async |args: Key, _| Ok::<_, String>(args.key.repeat(700)));
+    let agents = [Agent::builder("main").instructions("You listen.").tool(fill).build().unwrap()];
+    let bench = Bench::of(model, agents, |b| b);
+    let key = bench.session().await;
+    let mut notes = Vec::new();
+    for _ in 0..20 {
+        let words = "and then some more of it. ".repeat(20);
+        let events = bench.say(&key, words.as_str()).await;
+        assert!(matches!(last_kind(&events), EventKind::TurnCompleted { .. }), "{events:?}");
+        notes.extend(events.into_iter().filter_map(|e| match e.kind {
+            EventKind::ContextCompacted { note, .. } => Some(note),
+            _ => None,
+        }));
+        if !notes.is_empty() {
+            break;
+        }
+    }
+    check_session(&bench.engine, &key).await;
+    assert!(notes[0].contains("a summary could not be made"), "{notes:?}");
+    assert!(notes[0].contains("oldest tool results were left out"), "{notes:?}");
+    check_requests(&bench.model.requests());
+    // In the store they are still whole.
+    let first = assistant_messages(&*bench.store, &key).await.swap_remove(0);
+    assert_eq!(calls(&first)[0].output.as_deref(), Some(&json!("1".repeat(700))));
+}
+
+fn number() -> OutputSchema {
+    let schema = json!({
+        "type": "object",
+        "properties": {"n": {"type": "integer"}},
+        "required": ["n"],
+        "additionalProperties": false,
+    });
+    OutputSchema { name: "number".into(), schema: schema.into() }
+}
+
+fn counting(answers: impl IntoIterator<Item = &'static str>) -> Bench {
+    let model = ScriptedModel::new("m", answers.into_iter().map(text));
+    Bench::of(model, [Agent::builder("main").output(number()).build().unwrap()], |b| b)
+}
+
+#[tokio::test]
+async fn a_structured_answer_is_repaired_once() {
+    let bench = counting(["About seven.", "```json\n{\"n\": 7}\n```"]);
+    let key = bench.session().await;
+    bench.say(&key, "how many?").await;
+    bench.check(&key).await;
+    let message = bench.message(&key).await;
+    assert_eq!(outcome(&message), Outcome::Completed);
+    let value = turnbuckle_engine::driver::structured(said(&message).last().unwrap()).unwrap();
+    assert_eq!(value, json!({"n": 7}));
+    let Part::Input(asked) = &message.parts[1] else { panic!("{message:#?}") };
+    assert_eq!(asked.kind, InputKind::Nudge);
+    assert!(asked.text.contains("does not satisfy the required schema"), "{}", asked.text);
+    assert!(bench.model.requests().iter().all(|r| r.output == Some(number())));
+}
+
+#[tokio::test]
+async fn a_structured_answer_that_stays_wrong_is_an_error() {
+    let bench = counting([r#"{"n": "seven"}"#, r#"{"m": 7}"#, r#"{"n": 7}"#]);
+    let key = bench.session().await;
+    let events = bench.say(&key, "how many?").await;
+    bench.check(&key).await;
+    let EventKind::TurnError { error: TurnError::InvalidOutput { message }, .. } =
+        last_kind(&events)
+    else {
+        panic!("{events:?}")
+    };
+    assert!(message.contains('n'), "{message}");
+    assert_eq!(bench.model.requests().len(), 2);
+}
