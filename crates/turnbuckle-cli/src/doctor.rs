@@ -7,7 +7,7 @@ use crate::exit::Exit;
 use crate::host::open_store;
 use crate::place::{DESK, Ownership, SESSIONS};
 use crate::sessions::list;
-use crate::term::{Screen, Style};
+use crate::term::{Screen, Style, words};
 use std::collections::BTreeSet;
 use std::io;
 use std::time::Duration;
@@ -116,7 +116,7 @@ impl Report {
         let found = list(&store, settings, None, SOME).await?.len();
         Ok(match found as u32 {
             SOME => format!("{SOME} sessions or more"),
-            n => format!("{n} sessions"),
+            n => words::count(n as usize, "session"),
         })
     }
 
@@ -189,6 +189,6 @@ async fn ask(providers: &Providers, name: &str) -> Result<String, String> {
             PATIENCE.as_secs()
         )),
         Ok(Err(e)) => Err(e.to_string()),
-        Ok(Ok(models)) => Ok(format!("answers, {} models", models.len())),
+        Ok(Ok(models)) => Ok(format!("answers, {}", words::count(models.len(), "model"))),
     }
 }

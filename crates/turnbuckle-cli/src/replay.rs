@@ -6,6 +6,7 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::host::{Access, Host, turn_events};
 use crate::sessions::{all_messages, to_json};
+use crate::term::words::count;
 use crate::term::{Screen, Style};
 use turnbuckle::core::message::{AssistantMessage, Message, MessageState};
 use turnbuckle::store::TurnRecord;
@@ -87,8 +88,9 @@ impl Verdict {
         let screen = if verify { out } else { notes };
         if self.different.is_empty() {
             let line = format!(
-                "identical: {} turns, {} events, every final message",
-                self.turns, self.events
+                "identical: {}, {}, every final message",
+                count(self.turns, "turn"),
+                count(self.events, "event")
             );
             screen.line(Style::Good, &line)?;
             return Ok(Exit::Completed);

@@ -7,7 +7,7 @@ use crate::exit::Exit;
 use crate::host::{now, open_store, session, status_word};
 use crate::place;
 use crate::term::view::Titles;
-use crate::term::words::{dollars, moment, one_line, usage};
+use crate::term::words::{count, dollars, moment, one_line, usage};
 use crate::term::{Screen, Style, message};
 use std::collections::BTreeMap;
 use turnbuckle::core::message::{AssistantMessage, Message};
@@ -174,7 +174,8 @@ pub fn usage_lines(messages: &[Message]) -> Vec<String> {
     let mut lines = Vec::new();
     let mut total = Sum::default();
     for (model, sum) in &sums {
-        let mut line = format!("{model}: {} calls, {}", sum.calls, usage(&sum.usage));
+        let mut line =
+            format!("{model}: {}, {}", count(sum.calls as usize, "call"), usage(&sum.usage));
         match sum.unpriced {
             0 => line.push_str(&format!(", {}", dollars(sum.cost))),
             n if n == sum.calls => line.push_str(", price not known"),

@@ -38,6 +38,9 @@ const LISTED: u32 = 20;
 /// Messages shown of a session that is opened.
 const SHOWN: usize = 20;
 
+/// What the rehearsal has scenes for.
+const TRY: &str = "Try: Which threads are open? · Remind me to call the carrier tomorrow · Reply to the newest thread · Make a plan";
+
 /// A conversation.
 pub(crate) struct Chat {
     host: Host,
@@ -85,6 +88,7 @@ impl Chat {
             for line in choice::how_to_get_a_model() {
                 screen.line(Style::Dim, &format!("  {line}"))?;
             }
+            screen.line(Style::Plain, TRY)?;
         } else {
             screen.line(Style::Plain, &format!("Model {} ({})", choice.model.id(), choice.why))?;
         }

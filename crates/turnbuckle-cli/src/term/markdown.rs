@@ -1,4 +1,4 @@
-//! Markdown to the terminal as it streams in: headings, bold, code, lists. Without styles it is left as it is, since plain
+//! Markdown to the terminal as it streams in: headings, bold, code, lists, links. Without styles it is left as it is, since plain
 //! markdown reads well.
 
 use super::screen::safe;
@@ -6,6 +6,9 @@ use super::screen::safe;
 const BOLD: (&str, &str) = ("\x1b[1m", "\x1b[22m");
 const CODE: (&str, &str) = ("\x1b[36m", "\x1b[39m");
 const HEADING: (&str, &str) = ("\x1b[1;4m", "\x1b[22;24m");
+const LINK: (&str, &str) = ("\x1b[4m", "\x1b[24m");
+/// The longest link that is waited for, in bytes.
+const LONGEST_LINK: usize = 600;
 const DIM: (&str, &str) = ("\x1b[2m", "\x1b[22m");
 
 /// Where the renderer stands.
@@ -149,6 +152,14 @@ impl Markdown {
     }
 
     fn inline(&mut self, c: char, out: &mut String) {
+        if self.held.starts_with('[') {
+            return self.link(c, out);
+        }
+        if c == '[' && !self.code {
+            self.release(out);
+            self.held.push(c);
+            return;
+        }
         if c == '*' && !self.code {
             if self.held == "*" {
                 self.held.clear();
@@ -159,7 +170,7 @@ impl Markdown {
             }
             return;
         }
-        out.push_str(&std::mem::take(&mut self.held));
+        self.release(out);
         match c {
             '`' => {
                 self.code = !self.code;
@@ -170,6 +181,31 @@ impl Markdown {
                 out.push('\n');
             }
             c => out.push(c),
+        }
+    }
+
+    /// Within what may become `[label](target)`.
+    fn link(&mut self, c: char, out: &mut String) {
+        let after_label = self.held.ends_with(']') && !self.held.contains("](");
+        if c == '\n' || (after_label && c != '(') || self.held.len() > LONGEST_LINK {
+            self.release(out);
+            return self.inline(c, out);
+        }
+        self.held.push(c);
+        if c != ')' {
+            return;
+        }
+        let held = std::mem::take(&mut self.held);
+        let inner = held.strip_prefix('[').and_then(|h| h.strip_suffix(')'));
+        match inner.and_then(|inner| inner.split_once("](")) {
+            Some((label, target)) => {
+                let short =
+                    target.split_once("://").filter(|(scheme, _)| !scheme.starts_with("http"));
+                let shown = short.map_or(target, |(_, rest)| rest);
+                out.push_str(&format!("{}{label}{} {}({shown}){}", LINK.0, LINK.1, DIM.0, DIM.1));
+            }
+            // A closing parenthesis within the label.
+            None => self.held = held,
         }
     }
 
@@ -208,7 +244,7 @@ mod tests {
             out.push_str(&markdown.push(&piece.iter().collect::<String>()));
         }
         out.push_str(&markdown.finish());
-        for (name, (on, off)) in [("h", HEADING), ("b", BOLD), ("c", CODE)] {
+        for (name, (on, off)) in [("h", HEADING), ("b", BOLD), ("c", CODE), ("u", LINK)] {
             out = out.replace(on, &format!("<{name}>")).replace(off, &format!("</{name}>"));
         }
         out.replace(DIM.0, "<d>").replace(DIM.1, "</b>")
@@ -219,6 +255,15 @@ mod tests {
         let text = "# Title\nSome **bold** and `code *x*`.\n- one\n  * two\n\n```rust\nlet a = **1;\n```\n1 * 2\n#tag **open\nend*";
         let want = "<h>Title</h>\nSome <b>bold</b> and <c>code *x*</c>.\n• one\n  • two\n\n<d>```rust</b>\n<c>let a = **1;</c>\n<d>```</b>\n1 * 2\n#tag <b>open</b>\nend*";
         for piece in [1, 2, 3, 7, 1000] {
+            assert_eq!(render(text, piece), want, "in pieces of {piece}");
+        }
+    }
+
+    #[test]
+    fn links_show_their_label_first() {
+        let text = "See [Order (late)](desk://order/7) or [x](https://e.example/a).\n- [ ] todo [open\nrest";
+        let want = "See <u>Order (late)</u> <d>(order/7)</b> or <u>x</u> <d>(https://e.example/a)</b>.\n• [ ] todo [open\nrest";
+        for piece in [1, 4, 1000] {
             assert_eq!(render(text, piece), want, "in pieces of {piece}");
         }
     }

@@ -42,7 +42,8 @@ pub struct Screen {
     ansi: bool,
     live: bool,
     columns: usize,
-    status: bool,
+    /// The line of status that is shown.
+    status: Option<String>,
     /// Whether the last character printed was a line end.
     fresh: bool,
 }
@@ -68,7 +69,7 @@ impl Screen {
         };
         let columns = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok());
         let columns = columns.filter(|c| *c > 10).unwrap_or(COLUMNS);
-        Self { out, ansi, live: able, columns, status: false, fresh: true }
+        Self { out, ansi, live: able, columns, status: None, fresh: true }
     }
 
     /// Whether text is styled.
@@ -131,11 +132,14 @@ impl Screen {
         if !self.live || !self.fresh {
             return Ok(());
         }
-        self.wipe()?;
         let text = super::words::one_line(&safe(text), self.columns - 2);
+        if self.status.as_ref() == Some(&text) {
+            return Ok(());
+        }
+        self.wipe()?;
         write!(self.out, "\x1b[2m{text}\x1b[0m")?;
         self.out.flush()?;
-        self.status = true;
+        self.status = Some(text);
         Ok(())
     }
 
@@ -149,7 +153,7 @@ impl Screen {
     /// # Errors
     /// When the reader is gone.
     pub fn wipe(&mut self) -> io::Result<()> {
-        if std::mem::take(&mut self.status) {
+        if self.status.take().is_some() {
             self.out.write_all(b"\r\x1b[K")?;
         }
         Ok(())

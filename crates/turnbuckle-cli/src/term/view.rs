@@ -243,6 +243,9 @@ impl View {
         let notes = Notes { captured: result.captured, cached: result.cached };
         let line = call_line('✓', &title, digest.as_deref(), Some(ms), notes);
         self.note(Style::Good, &indent(&line, depth))?;
+        for prompt in suggestions(&result.output) {
+            self.screen.line(Style::Dim, &indent(&format!("› {prompt}"), depth + 1))?;
+        }
         self.show_running("")
     }
 
@@ -274,6 +277,12 @@ impl View {
         }
         Ok(())
     }
+}
+
+/// What a tool that suggests replies puts into the person's mouth.
+fn suggestions(output: &Value) -> impl Iterator<Item = String> + '_ {
+    let prompts = output.get("prompts").and_then(Value::as_array);
+    prompts.into_iter().flatten().filter_map(Value::as_str).map(|p| one_line(p, DIGEST))
 }
 
 fn indent(line: &str, depth: usize) -> String {
@@ -332,6 +341,8 @@ pub fn failed_line(title: &str, error: &ToolError, ms: Option<u64>) -> String {
         Cancelled => ('–', "stopped"),
         _ => ('✗', "failed"),
     };
+    // How long a person took to say no is no time of the tool's.
+    let ms = ms.filter(|_| mark == '✗');
     let reason = one_line(&error.message, DIGEST);
     call_line(mark, title, Some(&format!("{word}: {reason}")), ms, Notes::default())
 }
@@ -389,7 +400,7 @@ mod tests {
             "✓ Send · captured, not carried out"
         );
         let error = ToolError::new(ToolErrorCode::Rejected, "not\nnow");
-        assert_eq!(failed_line("Send", &error, Some(0)), "– Send · rejected: not now · 0.0 s");
+        assert_eq!(failed_line("Send", &error, Some(0)), "– Send · rejected: not now");
     }
 
     #[test]

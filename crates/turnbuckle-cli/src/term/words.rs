@@ -22,20 +22,35 @@ pub fn brief(value: &Value, max: usize) -> String {
         Value::Object(map) => {
             let pairs: Vec<String> = map
                 .iter()
-                .filter(|(_, v)| !v.is_null())
+                .filter(|(_, v)| !is_empty(v))
                 .map(|(k, v)| match v {
-                    Value::Array(items) => format!("{k}: {} items", items.len()),
+                    Value::Array(items) => format!("{k}: {}", count(items.len(), "item")),
                     Value::Object(_) => format!("{k}: …"),
                     _ => format!("{k}: {}", plain(v)),
                 })
                 .collect();
             pairs.join(" · ")
         }
-        Value::Array(items) => format!("{} items", items.len()),
+        Value::Array(items) => count(items.len(), "item"),
         Value::Null => String::new(),
         other => other.to_string(),
     };
     one_line(&text, max)
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(map) => map.is_empty(),
+        Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+/// So many of something.
+pub fn count(n: usize, thing: &str) -> String {
+    if n == 1 { format!("1 {thing}") } else { format!("{n} {thing}s") }
 }
 
 /// A value as text: strings without quotes, anything else as JSON.
@@ -99,7 +114,7 @@ mod tests {
     fn values_in_few_words() {
         assert_eq!(brief(&json!("two\nlines"), 40), "two lines");
         assert_eq!(
-            brief(&json!({"a": 1, "b": null, "c": [1, 2], "d": {"x": 1}}), 40),
+            brief(&json!({"a": 1, "b": null, "c": [1, 2], "d": {"x": 1}, "e": [], "f": ""}), 40),
             "a: 1 · c: 2 items · d: …"
         );
         assert_eq!(brief(&json!("ääää"), 3), "ää…");
