@@ -299,7 +299,7 @@ async fn what_is_posted_while_nobody_is_there_waits_for_the_next_owner() {
     both.two.post_message(&both.key, Submission::new("second")).await.unwrap();
     both.hand.forward(60_000);
     let claimable = both.store.claimable(both.hand.clock().now(), 10).await.unwrap();
-    assert_eq!(claimable, [both.key.clone()]);
+    assert_eq!(claimable, std::slice::from_ref(&both.key));
     let events = drain(both.two.work(&both.key).stream().unwrap()).await;
     assert!(matches!(last_kind(&events), EventKind::TurnCompleted { .. }), "{events:?}");
     check_session(&both.two, &both.key).await;
