@@ -87,7 +87,11 @@ impl RenderCache {
     ///
     /// # Errors
     /// Those of `render`.
-    pub fn get_or_render<E>(&self, key: u64, render: impl FnOnce() -> Result<Bytes, E>) -> Result<Bytes, E> {
+    pub fn get_or_render<E>(
+        &self,
+        key: u64,
+        render: impl FnOnce() -> Result<Bytes, E>,
+    ) -> Result<Bytes, E> {
         if let Some((kept, bytes)) = self.0.get() {
             return if *kept == key { Ok(bytes.clone()) } else { render() };
         }

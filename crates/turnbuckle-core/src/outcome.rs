@@ -80,7 +80,9 @@ impl std::fmt::Display for TurnError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             TurnError::Model(e) => write!(f, "{e}"),
-            TurnError::EmptyResponse => f.write_str("the model gave no answer, even when asked again"),
+            TurnError::EmptyResponse => {
+                f.write_str("the model gave no answer, even when asked again")
+            }
             TurnError::InvalidOutput { message }
             | TurnError::ContextOverflow { message }
             | TurnError::Store { message }

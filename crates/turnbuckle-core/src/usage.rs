@@ -30,12 +30,18 @@ pub struct Usage {
 impl Usage {
     /// New work: uncached input, cache writes and output; never the re-sent prefix. Budgets count this.
     pub fn new_work(&self) -> u64 {
-        [self.input, self.cache_write, self.output].into_iter().flatten().fold(0, u64::saturating_add)
+        [self.input, self.cache_write, self.output]
+            .into_iter()
+            .flatten()
+            .fold(0, u64::saturating_add)
     }
 
     /// The whole prompt.
     pub fn prompt(&self) -> u64 {
-        [self.input, self.cache_read, self.cache_write].into_iter().flatten().fold(0, u64::saturating_add)
+        [self.input, self.cache_read, self.cache_write]
+            .into_iter()
+            .flatten()
+            .fold(0, u64::saturating_add)
     }
 
     /// Whether the vendor reported anything.

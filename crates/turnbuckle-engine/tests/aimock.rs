@@ -40,8 +40,13 @@ fn mock(flags: &[&str]) -> Option<Mock> {
     let peers = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/peers");
     let cli = peers.join("node_modules/@copilotkit/aimock/dist/cli.js");
     if !cli.exists() {
-        assert!(std::env::var_os("CI").is_none(), "run `npm ci` in tests/peers; in CI nothing may be skipped");
-        eprintln!("SKIPPED: run `npm ci` in tests/peers to test against an independent mock server");
+        assert!(
+            std::env::var_os("CI").is_none(),
+            "run `npm ci` in tests/peers; in CI nothing may be skipped"
+        );
+        eprintln!(
+            "SKIPPED: run `npm ci` in tests/peers to test against an independent mock server"
+        );
         return None;
     }
     let mut process = Command::new("node")
@@ -97,18 +102,23 @@ async fn a_turn_with_two_parallel_calls_over_every_wire() {
         let models = Models::new(model(&mock, wire, path));
         let engine = Engine::builder().agent(agent).models(models).build().unwrap();
         let session = engine.create_session("t", "u", "main").await.unwrap();
-        let events = drain(engine.submit(&session.key, QUESTION).await.unwrap().stream().unwrap()).await;
+        let events =
+            drain(engine.submit(&session.key, QUESTION).await.unwrap().stream().unwrap()).await;
         let turn = fold(&events).unwrap();
         assert_eq!(turn.outcome(), Some(&Outcome::Completed), "{wire}: {:?}", events.last());
         let message = turn.assistant.unwrap();
-        let outputs: Vec<_> =
-            message.calls().map(|c| c.output.as_ref().and_then(|o| o.as_str()).unwrap_or("")).collect();
+        let outputs: Vec<_> = message
+            .calls()
+            .map(|c| c.output.as_ref().and_then(|o| o.as_str()).unwrap_or(""))
+            .collect();
         assert_eq!(outputs, ["order 17", "order 42"], "{wire}");
         assert_eq!(message.text(), ANSWER, "{wire}");
         if wire == "openai-chat" {
             let usage = message.iterations[0].usage;
             let thought = message.parts.iter().any(|p| match p {
-                Part::Thinking(p) => p.text == "Two orders are named, so both are looked up at once.",
+                Part::Thinking(p) => {
+                    p.text == "Two orders are named, so both are looked up at once."
+                }
                 _ => false,
             });
             assert!(thought, "{:?}", message.parts);
@@ -153,7 +163,11 @@ async fn a_whole_answer_over_every_wire_folds_like_a_streamed_one() {
         let wanted = [17, 42].map(|id| ("lookup".to_owned(), serde_json::json!({"id": id})));
         assert_eq!(calls(&streamed.blocks), wanted, "{wire}");
         assert_eq!(calls(&whole.blocks), wanted, "{wire}");
-        assert_eq!((streamed.finish, whole.finish), (FinishReason::ToolCalls, FinishReason::ToolCalls), "{wire}");
+        assert_eq!(
+            (streamed.finish, whole.finish),
+            (FinishReason::ToolCalls, FinishReason::ToolCalls),
+            "{wire}"
+        );
     }
 }
 
@@ -167,7 +181,8 @@ async fn a_server_that_is_always_at_its_limit_is_an_error_that_says_so() {
         let models = Models::new(model(&mock, wire, path));
         let engine = Engine::builder().agent(agent).models(models).limits(limits).build().unwrap();
         let session = engine.create_session("t", "u", "main").await.unwrap();
-        let events = drain(engine.submit(&session.key, QUESTION).await.unwrap().stream().unwrap()).await;
+        let events =
+            drain(engine.submit(&session.key, QUESTION).await.unwrap().stream().unwrap()).await;
         let EventKind::TurnError { error, .. } = &events.last().unwrap().kind else {
             panic!("{wire}: {:?}", events.last())
         };

@@ -1,6 +1,5 @@
 //! Batching of streamed deltas: 50 characters or 50 ms, text, thinking and arguments apart.
 
-use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -145,7 +144,7 @@ impl DeltaSink for DeltaBuffer {
                     Piece { block, kind, text: String::with_capacity(BATCH_BYTES + text.len()) };
                 piece.text.push_str(text);
                 let full = piece.text.len() >= BATCH_BYTES;
-                let before = mem::replace(open, Some(piece));
+                let before = open.replace(piece);
                 inner.ready.extend(before);
                 full
             }

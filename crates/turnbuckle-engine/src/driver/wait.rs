@@ -61,10 +61,10 @@ impl Driver {
         if !reports.is_empty() {
             return Poll::Ready(Happened::Reports(reports));
         }
-        if let Some(writer) = &mut self.writer {
-            if writer.poll_renew(cx).is_ready() {
-                return Poll::Ready(Happened::Renew);
-            }
+        if let Some(writer) = &mut self.writer
+            && writer.poll_renew(cx).is_ready()
+        {
+            return Poll::Ready(Happened::Renew);
         }
         self.poll_flush(next, cx)
     }
