@@ -40,7 +40,10 @@ struct Record {
 
 /// Look up one record by its id.
 #[tool(effect = "read_only")]
-async fn lookup(args: Lookup, ctx: ToolContext) -> Result<Record, turnbuckle::core::error::ToolError> {
+async fn lookup(
+    args: Lookup,
+    ctx: ToolContext,
+) -> Result<Record, turnbuckle::core::error::ToolError> {
     let delay = ctx.resource::<Delay>()?.0;
     if !delay.is_zero() {
         tokio::time::sleep(delay).await;
@@ -100,7 +103,9 @@ impl Shared {
             EventKind::ToolCallCompleted { .. } => totals.tool_calls += 1,
             EventKind::TurnCompleted { .. } => *outcome = Some(Outcome::Completed),
             EventKind::TurnError { error, .. } => *outcome = Some(Outcome::Error { error }),
-            EventKind::TurnExhausted { reason, .. } => *outcome = Some(Outcome::Exhausted { reason }),
+            EventKind::TurnExhausted { reason, .. } => {
+                *outcome = Some(Outcome::Exhausted { reason })
+            }
             _ => {}
         }
     }
