@@ -10,6 +10,7 @@ Ratios are CPU time against `floor-typed`, a hand-written client that does the s
 
 import argparse
 import json
+import json
 import statistics
 import subprocess
 import sys
@@ -36,7 +37,7 @@ class Gates:
 
 
 def build():
-    subprocess.run(["cargo", "build", "--release", "--locked", "-q", "-p", "turnbuckle-bench"], cwd=HERE.parent, check=True)
+    subprocess.run(["cargo", "build", "--profile", "speed", "--locked", "-q", "-p", "turnbuckle-bench"], cwd=HERE.parent, check=True)
     subprocess.run([HERE / "setup.sh", "floor"], check=True)
 
 
@@ -113,6 +114,12 @@ def gate_w5(gates, mock, runs):
     gates.check("W5", "rss_mb", statistics.median(sizes), 60, 0)
 
 
+def gate_linear(gates):
+    out = subprocess.run([run.TURNBUCKLE, "--linear"], check=True, capture_output=True, text=True).stdout
+    row = json.loads(out)
+    gates.check("linear", "step_ratio_over_2000_messages", row["ratio"], 1.3)
+
+
 def gate_journal(gates, mock, runs):
     added = []
     for _ in range(runs):
@@ -146,6 +153,7 @@ def main():
         gates.check("W1", "rss_mb", best(OURS, "W1", mock, 1, lambda r: r["rss_kb"] / 1024), 12, 1)
         gate_pairs(gates, "W1", "turnbuckle-t2", 2.0, mock, count, seconds)
         gate_journal(gates, mock, runs)
+        gate_linear(gates)
     finally:
         mock.stop()
     if args.peers:

@@ -1,7 +1,9 @@
 //! Peer: Turnbuckle, its engine over the Chat Completions wire.
 //!
-//! Usage: `turnbuckle-bench [--threads N] [--journal FILE] JOB`; without `--threads` the current-thread runtime, without
+//! Usage: `turnbuckle-bench [--threads N] [--journal FILE] JOB`, or `turnbuckle-bench --linear`; without `--threads` the current-thread runtime, without
 //! `--journal` turns that are not stored.
+
+mod linear;
 
 use futures_util::StreamExt;
 use mockllm::job::{First, Job, Meter, Totals, history_text};
@@ -183,13 +185,21 @@ async fn run(job: Job, name: String, journal: Option<PathBuf>) -> Result<serde_j
 
 fn main() -> Result<(), Error> {
     let (mut threads, mut journal, mut job) = (0_usize, None, None);
+    let mut linear = false;
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         match arg.as_str() {
             "--threads" => threads = args.next().ok_or("--threads N")?.parse()?,
+            "--linear" => linear = true,
             "--journal" => journal = Some(PathBuf::from(args.next().ok_or("--journal FILE")?)),
             _ => job = Some(serde_json::from_str::<Job>(&arg)?),
         }
+    }
+    if linear {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let value = runtime.block_on(async { tokio::spawn(linear::measure()).await })??;
+        println!("{value}");
+        return Ok(());
     }
     let job = job.ok_or("no job given")?;
     let name = format!("turnbuckle-t{threads}");

@@ -21,7 +21,7 @@ use turnbuckle_core::machine::{AgentSpec, RunMode, TurnSpec};
 use turnbuckle_core::message::UserMessage;
 use turnbuckle_core::model::{ModelRef, SystemBlock, ToolSet};
 use turnbuckle_core::prompt::{self, PromptInput};
-use turnbuckle_core::tool::Retention;
+use turnbuckle_core::tool::{Retention, ToolSpec};
 use turnbuckle_core::transcript::{Rules, ThinkingRule};
 use turnbuckle_models::{Model, TokenMeter};
 
@@ -56,13 +56,24 @@ pub struct Assembler {
     pub(crate) surface: Arc<str>,
     resources: Resources,
     wrap: Option<WrapTools>,
-    tools: BTreeMap<AgentName, Vec<Arc<RegisteredTool>>>,
+    tools: BTreeMap<AgentName, OwnTools>,
+    /// Tools of pages and the like, registered when a turn first had them.
+    extra: Mutex<Vec<Arc<RegisteredTool>>>,
     sets: Mutex<Vec<Arc<ToolSet>>>,
     meters: Mutex<BTreeMap<String, Arc<TokenMeter>>>,
 }
 
 /// How many tool sets are kept with their rendered bytes.
 const KEPT_SETS: usize = 64;
+/// How many tools that are not an agent's own are kept with their compiled schemas.
+const KEPT_TOOLS: usize = 1024;
+
+/// An agent's own tools, as it has them when nothing of the turn changes that.
+struct OwnTools {
+    registered: Vec<Arc<RegisteredTool>>,
+    toolbox: Arc<Toolbox>,
+    set: Arc<ToolSet>,
+}
 
 /// What is chosen for one turn.
 pub struct Choices<'a> {
@@ -148,7 +159,10 @@ impl Assembler {
                     Some(wrap) => RegisteredTool::shared(wrap(tool.tool.tool().clone()))?,
                 });
             }
-            tools.insert(name.clone(), registered);
+            let toolbox = own_toolbox(&registered, agent)?;
+            let specs = toolbox.entries().iter().map(|entry| entry.spec.clone()).collect();
+            let set = Arc::new(ToolSet::new(specs));
+            tools.insert(name.clone(), OwnTools { registered, toolbox: Arc::new(toolbox), set });
         }
         Ok(Self {
             resources: domain.resources(),
@@ -161,6 +175,7 @@ impl Assembler {
             surface: "chat".into(),
             wrap,
             tools,
+            extra: Mutex::default(),
             sets: Mutex::default(),
             meters: Mutex::default(),
         })
@@ -178,7 +193,7 @@ impl Assembler {
             agents.insert(name, runtime);
         }
         let mut retention: BTreeMap<ToolName, Retention> = BTreeMap::new();
-        for tool in self.tools.values().flatten() {
+        for tool in self.tools.values().flat_map(|own| &own.registered) {
             let traits = &tool.tool().contract().traits;
             if traits.retention != Retention::Keep {
                 retention.insert(traits.name.clone(), traits.retention);
@@ -221,22 +236,7 @@ impl Assembler {
         let agents = self.domain.agents();
         let agent = agents.get(name).ok_or_else(|| RuntimeError::NoAgent(name.clone()))?.clone();
         let info = &choices.info;
-        let mut toolbox = Toolbox::new();
-        let registered = self.tools.get(name).into_iter().flatten();
-        for (tool, bound) in registered.zip(&agent.tools) {
-            toolbox.add_bound(tool.clone(), &bound.bindings)?;
-            let offer = self.domain.offers(&**tool.tool(), name, info);
-            if offer != Offer::Offered {
-                toolbox.set_offer(tool.tool().contract().name().as_str(), offer);
-            }
-        }
-        for tool in self.domain.extra_tools(name, info) {
-            let tool = match &self.wrap {
-                None => tool,
-                Some(wrap) => wrap(tool),
-            };
-            toolbox.add(RegisteredTool::shared(tool)?)?;
-        }
+        let toolbox = self.toolbox(name, &agent, info)?;
         let scope = Arc::new(ToolScope {
             identity: Identity {
                 tenant: info.tenant.clone(),
@@ -253,14 +253,14 @@ impl Assembler {
             resources: self.resources.clone(),
             progress: choices.progress.clone(),
         });
-        let specs: Vec<_> = toolbox.offered(&scope).map(|entry| entry.spec.clone()).collect();
+        let offered = self.offered(name, &toolbox, &scope);
         let system = agent.prompt.assemble(&PromptInput {
             mode: match info.mode {
                 RunMode::Interactive => prompt::RunMode::Interactive,
                 RunMode::Capture => prompt::RunMode::Autonomous,
             },
             surface: self.surface.clone(),
-            tools: specs.iter().map(|s| s.name.clone()).collect(),
+            tools: offered.specs.iter().map(|s| s.name.clone()).collect(),
             now: info.at,
             time_zone: self.time_zone.clone(),
             surroundings: info.surroundings.clone(),
@@ -270,12 +270,67 @@ impl Assembler {
         // Turn override, then what the session keeps, then the agent's own, then the default.
         let wanted = choices.model.or(choices.session_model).or(agent.model.as_ref());
         let model = self.models.resolve(wanted)?;
-        let mut env = PipelineEnv::new(Arc::new(toolbox), scope);
+        let mut env = PipelineEnv::new(toolbox, scope);
         env.policy = self.policy.clone();
         env.hooks = choices.domain_turn.clone();
         env.taints = choices.taints.clone();
         env.allowances = choices.allowances.clone();
-        Ok(AgentRuntime { model, system, offered: self.shared_set(specs), env, agent })
+        Ok(AgentRuntime { model, system, offered, env, agent })
+    }
+
+    /// The tools of an agent in a turn: its own, and those that exist only here and now.
+    fn toolbox(
+        &self,
+        name: &AgentName,
+        agent: &Agent,
+        info: &TurnInfo,
+    ) -> Result<Arc<Toolbox>, RuntimeError> {
+        let own = self.tools.get(name).ok_or_else(|| RuntimeError::NoAgent(name.clone()))?;
+        let extra = self.domain.extra_tools(name, info);
+        let offers = own.registered.iter().map(|tool| {
+            let offer = self.domain.offers(&**tool.tool(), name, info);
+            (tool, offer)
+        });
+        let withheld: Vec<_> = offers.filter(|(_, offer)| *offer != Offer::Offered).collect();
+        if extra.is_empty() && withheld.is_empty() {
+            return Ok(own.toolbox.clone());
+        }
+        let mut toolbox = own_toolbox(&own.registered, agent)?;
+        for (tool, offer) in withheld {
+            toolbox.set_offer(tool.tool().contract().name().as_str(), offer);
+        }
+        for tool in extra {
+            toolbox.add(self.registered(tool)?)?;
+        }
+        Ok(Arc::new(toolbox))
+    }
+
+    /// A tool that is not an agent's own. Its schemas are compiled once for as long as the domain hands out the same one.
+    fn registered(&self, tool: Arc<dyn Tool>) -> Result<Arc<RegisteredTool>, RuntimeError> {
+        if let Some(wrap) = &self.wrap {
+            return Ok(RegisteredTool::shared(wrap(tool))?);
+        }
+        let mut kept = self.extra.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = kept.iter().find(|known| Arc::ptr_eq(known.tool(), &tool)) {
+            return Ok(known.clone());
+        }
+        let registered = RegisteredTool::shared(tool)?;
+        if kept.len() >= KEPT_TOOLS {
+            kept.remove(0);
+        }
+        kept.push(registered.clone());
+        Ok(registered)
+    }
+
+    /// What the model is offered. The same tools render to the same bytes, so sets are shared between turns.
+    fn offered(&self, name: &AgentName, toolbox: &Arc<Toolbox>, scope: &ToolScope) -> Arc<ToolSet> {
+        let own = self.tools.get(name).filter(|own| Arc::ptr_eq(&own.toolbox, toolbox));
+        if let Some(own) = own
+            && toolbox.offered(scope).count() == own.set.specs.len()
+        {
+            return own.set.clone();
+        }
+        self.shared_set(toolbox.offered(scope).map(|entry| entry.spec.clone()).collect())
     }
 
     /// What counts a model's tokens, corrected by what its provider reports.
@@ -289,10 +344,9 @@ impl Assembler {
         meter
     }
 
-    /// The same tools render to the same bytes, so sets are shared between turns.
-    fn shared_set(&self, specs: Vec<turnbuckle_core::tool::ToolSpec>) -> Arc<ToolSet> {
+    fn shared_set(&self, specs: Vec<ToolSpec>) -> Arc<ToolSet> {
         let mut sets = self.sets.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(set) = sets.iter().find(|set| set.specs == specs) {
+        if let Some(set) = sets.iter().find(|set| same(&set.specs, &specs)) {
             return set.clone();
         }
         let set = Arc::new(ToolSet::new(specs));
@@ -344,4 +398,22 @@ impl Assembler {
             first_capture,
         }
     }
+}
+
+fn own_toolbox(registered: &[Arc<RegisteredTool>], agent: &Agent) -> Result<Toolbox, RuntimeError> {
+    let mut toolbox = Toolbox::new();
+    for (tool, bound) in registered.iter().zip(&agent.tools) {
+        toolbox.add_bound(tool.clone(), &bound.bindings)?;
+    }
+    Ok(toolbox)
+}
+
+/// Whether two lists offer the same. Schemas are mostly one and the same allocation, which tells it without reading them.
+fn same(a: &[ToolSpec], b: &[ToolSpec]) -> bool {
+    let alike = |(a, b): (&ToolSpec, &ToolSpec)| {
+        a.name == b.name
+            && a.description == b.description
+            && (Arc::ptr_eq(&a.input_schema, &b.input_schema) || a.input_schema == b.input_schema)
+    };
+    a.len() == b.len() && a.iter().zip(b).all(alike)
 }
