@@ -199,6 +199,8 @@ impl State {
                 "FINISH_REASON_UNSPECIFIED" => None,
                 "STOP" => Some(FinishReason::Stop),
                 "MAX_TOKENS" => Some(FinishReason::Length),
+                // Google says STOP; servers that imitate it have a word of their own.
+                "FUNCTION_CALL" => Some(FinishReason::ToolCalls),
                 "SAFETY"
                 | "RECITATION"
                 | "BLOCKLIST"
