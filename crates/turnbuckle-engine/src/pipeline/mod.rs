@@ -1,6 +1,6 @@
 //! A tool call, step by step. Each step is a module of its own; the order is fixed.
 //!
-//! | step | module | [`prepare`] | [`execute`] |
+//! | step | module | [`prepare()`] | [`execute()`] |
 //! |---|---|---|---|
 //! | parse | `turnbuckle_core::arguments` | before it, in the machine | |
 //! | amend | [`amend`] | after an approval | |
