@@ -3,7 +3,7 @@
 //!
 //! [`Desk::open`] gives the desk; every query and every write is a method on it and takes the
 //! [`Caller`] it runs for, whose rights it enforces. Arguments name things in any way a person
-//! would ([`query::resolve`]); a reference that does not mean exactly one visible thing is an error
+//! would (`query::resolve`); a reference that does not mean exactly one visible thing is an error
 //! with candidates, never a guess. A filter narrows or is refused, but is never dropped. A write
 //! takes an idempotency key: repeated, it returns its first result and writes nothing. Each write
 //! that a person approves first can also be tried, which passes every check and leaves nothing.
