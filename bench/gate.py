@@ -36,8 +36,9 @@ class Gates:
         print(f"{workload} {name}={value:.{digits}f} goal={goal:g} {'ok' if ok else 'MISSED'}", flush=True)
 
 
-def build():
-    subprocess.run(["cargo", "build", "--profile", "speed", "--locked", "-q", "-p", "turnbuckle-bench"], cwd=HERE.parent, check=True)
+def build(*programs):
+    chosen = [word for program in programs for word in ("--bin", program)]
+    subprocess.run(["cargo", "build", "--profile", "speed", "--locked", "-q", "-p", "turnbuckle-bench", *chosen], cwd=HERE.parent, check=True)
     subprocess.run([HERE / "setup.sh", "floor"], check=True)
 
 
@@ -128,6 +129,12 @@ def gate_journal(gates, mock, runs):
     gates.check("W2-journal", "added_ms_per_step", statistics.median(added), 0.4, 3)
 
 
+def gate_wires(gates):
+    """What decoding costs on each wire; the benchmark judges by itself and prints a line for each."""
+    wires = ["cargo", "bench", "-q", "--locked", "-p", "turnbuckle-wire", "--bench", "decode"]
+    gates.missed += subprocess.run(wires, cwd=HERE.parent).returncode != 0
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--quick", action="store_true")
@@ -135,7 +142,7 @@ def main():
     p.add_argument("--no-build", action="store_true")
     args = p.parse_args()
     if not args.no_build:
-        build()
+        build("turnbuckle-bench")
     count, seconds, runs = (4, 0.5, 2) if args.quick else (10, 1.0, 5)
     gates = Gates()
     mock = run.Service([run.MOCK], 0)
@@ -154,6 +161,7 @@ def main():
         gate_pairs(gates, "W1", "turnbuckle-t2", 2.0, mock, count, seconds)
         gate_journal(gates, mock, runs)
         gate_linear(gates)
+        gate_wires(gates)
     finally:
         mock.stop()
     if args.peers:

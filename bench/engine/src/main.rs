@@ -6,52 +6,18 @@
 mod linear;
 
 use futures_util::StreamExt;
-use mockllm::job::{First, Job, Meter, Totals, history_text};
+use mockllm::job::{First, Job, Meter, Totals};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use turnbuckle::core::event::{Event, EventKind};
 use turnbuckle::core::model::ModelRef;
 use turnbuckle::core::outcome::Outcome;
-use turnbuckle::core::transcript::{Item, Transcript};
-use turnbuckle::core::{limits::AgentLimits, model::Block};
+use turnbuckle::core::transcript::Transcript;
 use turnbuckle::models::{ProviderConfig, Providers};
 use turnbuckle::store::{SqliteStore, Store};
-use turnbuckle::tool::ToolContext;
-use turnbuckle::{Agent, Agents, Engine, TurnStream, tool};
-
-type Error = Box<dyn std::error::Error + Send + Sync>;
-
-const SYSTEM: &str = "You are a helpful assistant. Use the lookup tool to read records.";
-const PROMPT: &str = "Look up the records and summarise them.";
-
-/// How long the tool takes.
-struct Delay(Duration);
-
-#[derive(serde::Deserialize, schemars::JsonSchema)]
-struct Lookup {
-    id: i64,
-}
-
-#[derive(serde::Serialize)]
-struct Record {
-    id: i64,
-    name: String,
-    ok: bool,
-}
-
-/// Look up one record by its id.
-#[tool(effect = "read_only")]
-async fn lookup(
-    args: Lookup,
-    ctx: ToolContext,
-) -> Result<Record, turnbuckle::core::error::ToolError> {
-    let delay = ctx.resource::<Delay>()?.0;
-    if !delay.is_zero() {
-        tokio::time::sleep(delay).await;
-    }
-    Ok(Record { id: args.id, name: format!("record {}", args.id), ok: true })
-}
+use turnbuckle::{Engine, TurnStream};
+use turnbuckle_bench::{Error, PROMPT, agents, history};
 
 struct Shared {
     engine: Engine,
@@ -120,13 +86,7 @@ async fn shared(job: Job, journal: Option<PathBuf>) -> Result<Shared, Error> {
     }))?;
     let providers = Providers::new([("mock".to_owned(), config)].into());
     let model = providers.model(&ModelRef::new("mock", job.model.as_str()))?;
-    let agent = Agent::builder("main")
-        .instructions(SYSTEM)
-        .tool(lookup())
-        .limits(AgentLimits { max_iterations: 20, ..AgentLimits::default() })
-        .build()?;
-    let resources = turnbuckle::tool::Resources::new().with(Delay(job.tool_delay()));
-    let domain = Agents::new([agent]).with_resources(resources);
+    let domain = agents(20, job.tool_delay())?;
     let mut builder =
         Engine::builder().domain(domain).models(turnbuckle::runtime::Models::new(model));
     let journaled = journal.is_some();
@@ -134,14 +94,7 @@ async fn shared(job: Job, journal: Option<PathBuf>) -> Result<Shared, Error> {
         let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&path).await?);
         builder = builder.shared_store(store);
     }
-    let mut history = Transcript::default();
-    for i in 0..job.history {
-        let text = history_text(i);
-        history.push_item(match i % 2 {
-            0 => Item::User { text },
-            _ => Item::Assistant { blocks: vec![Block::Text { text, native: None }] },
-        });
-    }
+    let history = history(job.history);
     Ok(Shared { engine: builder.build()?, history, job, journaled })
 }
 

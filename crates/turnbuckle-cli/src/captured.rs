@@ -4,15 +4,15 @@ use crate::cli::CapturedCommand;
 use crate::config::Settings;
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::host::{Access, Host, open_store, session};
-use crate::place;
+use crate::host::{Access, Host, session};
+use crate::keep::open_store;
 use crate::sessions::list;
 use crate::term::words::brief;
 use crate::term::{Screen, Style};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use turnbuckle::Review;
-use turnbuckle::store::{Captured, CapturedStatus, SessionKey, Store};
+use turnbuckle::store::{Captured, CapturedStatus, SessionKey};
 
 /// Characters of the arguments in a list.
 const ARGS: usize = 100;
@@ -35,13 +35,12 @@ pub async fn run(settings: Settings, what: CapturedCommand) -> Result<Exit, CliE
         }
         other => other,
     };
-    let folder = place::open(&settings)?;
-    let store = open_store(&folder).await?;
+    let store = open_store(&settings).await?.sessions;
     let mut screen = Screen::stdout(settings.color);
     let key = |id: &str| SessionKey::new(settings.tenant.as_str(), id);
     match what {
         CapturedCommand::List { session: Some(id) } => {
-            session(&store, &key(&id)).await?;
+            session(&*store, &key(&id)).await?;
             let found = store.captured(&key(&id), None).await?;
             if found.is_empty() {
                 screen.line(Style::Dim, "Nothing was captured in this session.")?;
@@ -52,7 +51,7 @@ pub async fn run(settings: Settings, what: CapturedCommand) -> Result<Exit, CliE
         }
         CapturedCommand::List { session: None } => {
             let mut none = true;
-            for session in list(&store, &settings, None, SESSIONS).await? {
+            for session in list(&*store, &settings, None, SESSIONS).await? {
                 let found = store.captured(&session.key, None).await?;
                 if found.is_empty() {
                     continue;
@@ -72,7 +71,7 @@ pub async fn run(settings: Settings, what: CapturedCommand) -> Result<Exit, CliE
             }
         }
         CapturedCommand::Show { session: id, number } => {
-            session(&store, &key(&id)).await?;
+            session(&*store, &key(&id)).await?;
             let found = store.captured(&key(&id), None).await?;
             let action = found.iter().find(|c| c.index == number).ok_or_else(|| {
                 CliError::Failed(format!(

@@ -28,6 +28,10 @@ pub struct Global {
     /// folder.
     #[arg(long, global = true, value_name = "FOLDER")]
     pub data: Option<PathBuf>,
+    /// Where sessions are kept: postgres://..., sqlite:PATH or memory:. Otherwise TURNBUCKLE_STORE, which is the place for
+    /// an address with a password, then the configuration, then the data folder.
+    #[arg(long, global = true, value_name = "ADDRESS")]
+    pub store: Option<String>,
     /// How much to log to stderr: off, error, warn, info, debug or trace. Otherwise TURNBUCKLE_LOG, then the
     /// configuration.
     #[arg(long, global = true, value_name = "LEVEL")]
@@ -57,6 +61,27 @@ pub enum Command {
     /// the turn; a second one quits, and what was done is stored. Input may be piped: each line is a message, a command or
     /// an answer to a question.
     Chat(ChatArgs),
+    /// Serve the HTTP API and the web UI, and drive the turns.
+    ///
+    /// Everything is stored, so the process may end at any moment: turns go on where they were when it is back. The first
+    /// Ctrl-C or SIGTERM lets turns come to their end for a while and leaves the rest; the second one ends at once.
+    Serve(crate::serve::ServeArgs),
+    /// Drive turns for servers elsewhere; the same as `serve --worker-only`.
+    Work(Run),
+    /// Print the OpenAPI document of the HTTP API.
+    ///
+    /// A server gives the same at /openapi.json. Clients are generated from it.
+    Openapi,
+    /// Make, list or revoke API keys.
+    Keys {
+        #[command(subcommand)]
+        what: crate::serve::keys::KeysCommand,
+    },
+    /// Bring the store up to date, check it, or take it elsewhere.
+    Db {
+        #[command(subcommand)]
+        what: crate::db::DbCommand,
+    },
     /// Run one turn without a conversation.
     ///
     /// The message is the argument or stdin. The answer goes to stdout, everything else to stderr. A turn that needs an
@@ -127,6 +152,9 @@ pub struct RunArgs {
     pub run: Run,
     /// The message; stdin otherwise.
     pub message: Option<String>,
+    /// Show the model a picture, a PDF or a text file: a path, or an https address. Can be given several times.
+    #[arg(long, value_name = "FILE")]
+    pub attach: Vec<String>,
     /// One event per line, as JSON, instead of text.
     #[arg(long)]
     pub json: bool,
@@ -137,7 +165,7 @@ pub struct RunArgs {
     #[arg(long, short, value_name = "ID")]
     pub session: Option<String>,
     /// Finish what is unfinished in the session instead of sending a message.
-    #[arg(long, requires = "session", conflicts_with_all = ["message", "capture"])]
+    #[arg(long, requires = "session", conflicts_with_all = ["message", "attach", "capture"])]
     pub resume: bool,
 }
 
@@ -257,7 +285,7 @@ pub enum ModelsCommand {
 
 #[derive(Clone, Debug, Args)]
 pub struct WireArgs {
-    /// The wire: openai-chat, openai-responses, anthropic or gemini.
+    /// The wire: openai-chat, openai-responses, anthropic, gemini or ollama.
     #[arg(long)]
     pub wire: String,
     /// The server's profile, for openai-chat: deepseek, ollama, openrouter and so on.
@@ -283,7 +311,8 @@ pub enum WireCommand {
     /// The session is a JSON object:
     ///   model        the provider's name of the model (required)
     ///   items        the conversation (required), a list of
-    ///                {"role": "user", "text": ...}, {"role": "system", "text": ...},
+    ///                {"role": "user", "content": TEXT or [{"type": "text" | "image" | "file", ...}]},
+    ///                {"role": "system", "text": ...},
     ///                {"role": "assistant", "blocks": [...]} with the blocks that `decode` prints, and
     ///                {"role": "tool_results", "results": [{"wire_id", "name", "content", "is_error"}]}
     ///   system       the system prompt: a text, or a list of {"text", "cache"}

@@ -4,8 +4,8 @@ use crate::choice;
 use crate::config::{ConfigProblem, Settings, process_env};
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::host::open_store;
-use crate::place::{DESK, Ownership, SESSIONS};
+use crate::keep::{self, Keep, open_store};
+use crate::place::{DESK, Ownership};
 use crate::sessions::list;
 use crate::term::{Screen, Style, words};
 use std::collections::BTreeSet;
@@ -13,6 +13,7 @@ use std::io;
 use std::time::Duration;
 use turnbuckle::models::Providers;
 use turnbuckle::models::config::{HostKind, presets};
+use turnbuckle::store::{PostgresStore, SqliteStore, StoreError, Tables};
 
 /// How long a provider has to answer the cheapest question.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -34,6 +35,8 @@ pub async fn run(settings: Result<Settings, ConfigProblem>) -> Result<Exit, CliE
                     .note("configuration", "no file; `turnbuckle init` writes a commented one")?,
             }
             report.data(&settings).await?;
+            report.sessions(&settings).await?;
+            report.bus(&settings).await?;
             let providers = choice::providers(&settings);
             report.model(&settings, &providers).await?;
             report.providers(&settings, &providers).await?;
@@ -83,14 +86,6 @@ impl Report {
             }
             Err(e) => self.bad("data folder", &e.line())?,
         }
-        if folder.join(SESSIONS).exists() {
-            match self.sessions(settings).await {
-                Ok(count) => self.good("sessions", &format!("{SESSIONS} opens, {count}"))?,
-                Err(e) => self.bad("sessions", &format!("{SESSIONS}: {}", e.line()))?,
-            }
-        } else {
-            self.note("sessions", "none yet")?;
-        }
         if !folder.join(DESK).exists() {
             return self.note("desk", "not there yet; the first start fills it");
         }
@@ -110,14 +105,77 @@ impl Report {
         }
     }
 
-    async fn sessions(&self, settings: &Settings) -> Result<String, CliError> {
-        const SOME: u32 = 1000;
-        let store = open_store(&settings.data.value).await?;
-        let found = list(&store, settings, None, SOME).await?.len();
-        Ok(match found as u32 {
-            SOME => format!("{SOME} sessions or more"),
-            n => words::count(n as usize, "session"),
-        })
+    /// Where sessions are kept, and whether that is there. Nothing is made or changed.
+    async fn sessions(&mut self, settings: &Settings) -> io::Result<()> {
+        let keep = match Keep::of(settings) {
+            Ok(keep) => keep,
+            Err(e) => return self.bad("sessions", &e.line()),
+        };
+        match &keep {
+            Keep::Memory => self.note("sessions", &format!("in {keep}")),
+            Keep::Folder(path) | Keep::File(path) if !path.exists() => {
+                self.note("sessions", &format!("none yet; the first start makes {keep}"))
+            }
+            Keep::Folder(path) | Keep::File(path) => {
+                let looked = SqliteStore::look(path).await;
+                self.tables(settings, &keep, looked).await
+            }
+            Keep::Postgres(url) => {
+                let look = PostgresStore::look(keep::postgres(settings, url));
+                match tokio::time::timeout(PATIENCE, look).await {
+                    Ok(looked) => self.tables(settings, &keep, looked).await,
+                    Err(_) => self.bad(
+                        "sessions",
+                        &format!("{keep} does not answer within {} s", PATIENCE.as_secs()),
+                    ),
+                }
+            }
+        }
+    }
+
+    /// What was found in the database of sessions.
+    async fn tables(
+        &mut self,
+        settings: &Settings,
+        keep: &Keep,
+        looked: Result<Tables, StoreError>,
+    ) -> io::Result<()> {
+        match looked {
+            Err(e) => self.bad("sessions", &format!("{keep}: {}", e.report())),
+            Ok(Tables::None) => {
+                self.note("sessions", &format!("{keep} answers; the first start makes its tables"))
+            }
+            Ok(Tables::Older) => self.note(
+                "sessions",
+                &format!("{keep} is of an older version; the next start brings it up to date"),
+            ),
+            Ok(Tables::Current) => match count(settings).await {
+                Ok(count) => self.good("sessions", &format!("{keep} answers, {count}")),
+                Err(e) => self.bad("sessions", &e.line()),
+            },
+        }
+    }
+
+    /// How processes tell each other what happens, where there are several.
+    async fn bus(&mut self, settings: &Settings) -> io::Result<()> {
+        // What is wrong with the address of the sessions is told there.
+        let Ok(keep) = Keep::of(settings) else { return Ok(()) };
+        let (url, options) = settings.server.bus_for(&keep);
+        if url.scheme() == "memory" {
+            return Ok(());
+        }
+        let reached = match turnbuckle_bus::open(options).await {
+            Ok(bus) => bus.check().await,
+            Err(e) => Err(e),
+        };
+        match reached {
+            Ok(()) => self.good("bus", &format!("{url} answers")),
+            Err(e) => {
+                let cause =
+                    std::error::Error::source(&e).map(|c| format!(": {c}")).unwrap_or_default();
+                self.bad("bus", &format!("{url}: {e}{cause} ({})", e.hint()))
+            }
+        }
     }
 
     async fn model(&mut self, settings: &Settings, providers: &Providers) -> io::Result<()> {
@@ -178,6 +236,17 @@ impl Report {
         self.screen.line(Style::Bad, &line)?;
         Ok(Exit::Failed)
     }
+}
+
+/// How many sessions there are, about.
+async fn count(settings: &Settings) -> Result<String, CliError> {
+    const SOME: u32 = 1000;
+    let store = open_store(settings).await?.sessions;
+    let found = list(&*store, settings, None, SOME).await?.len();
+    Ok(match found as u32 {
+        SOME => format!("{SOME} sessions or more"),
+        n => words::count(n as usize, "session"),
+    })
 }
 
 /// The cheapest question, which also proves the key; the error is the provider's own.

@@ -1,26 +1,30 @@
 //! Everything a command that runs an agent works with: data folder, desk, store, model, engine.
 
-use crate::choice::{self, Choice, Source};
-use crate::config::Settings;
+use crate::choice::{self, Choice};
+use crate::config::{Settings, Source};
 use crate::error::CliError;
+use crate::keep::{self, Keep};
 use crate::place::{self, Ownership};
-use desk::Desk;
-use desk::agent::DeskDomain;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use turnbuckle::Engine;
 use turnbuckle::core::event::Event;
 use turnbuckle::core::ids::{TurnId, UserId};
-use turnbuckle::core::message::{CardStatus, SystemMessage};
+use turnbuckle::core::message::SystemMessage;
+use turnbuckle::core::model::ModelRef;
 use turnbuckle::core::time::Timestamp;
+use turnbuckle::core::title::{first_message, title_of};
 use turnbuckle::models::Providers;
+use turnbuckle::runtime::Titles;
 use turnbuckle::store::{
-    CardQuery, Session, SessionKey, SessionQuery, SessionStatus, SqliteStore, Store, StoreError,
+    CardQuery, CardStanding, Jobs, Opened, Session, SessionKey, SessionQuery, SessionStatus, Store,
+    StoreError,
 };
+use turnbuckle_server::quota::{self, Quotas};
 
-/// The name under which every run of the binary holds sessions. The lock on the data folder makes it unique, so that a new
-/// run may take up at once what a killed one left.
+/// The name under which every run of the binary holds the sessions of a data folder. The lock on the folder makes it unique,
+/// so that a new run may take up at once what a killed one left. Processes that share a store have names of their own.
 const OWNER: &str = "turnbuckle";
 /// Items read from the store at once.
 const PAGE: u32 = 1000;
@@ -37,6 +41,10 @@ pub struct Host {
     pub providers: Arc<Providers>,
     /// The data folder.
     pub folder: PathBuf,
+    /// Where sessions are kept.
+    pub keep: Keep,
+    /// Jobs, schedules and background tasks.
+    pub jobs: Arc<dyn Jobs>,
     /// Titles of tools by name.
     pub titles: BTreeMap<String, String>,
     _ownership: Option<Ownership>,
@@ -51,14 +59,6 @@ pub enum Access {
     Guest,
 }
 
-/// Opens the sessions of the data folder.
-///
-/// # Errors
-/// When the database cannot be opened.
-pub async fn open_store(folder: &Path) -> Result<SqliteStore, CliError> {
-    Ok(SqliteStore::open(folder.join(place::SESSIONS)).await?)
-}
-
 impl Host {
     /// Opens the data folder and sets the engine up.
     ///
@@ -66,32 +66,39 @@ impl Host {
     /// When the folder is in use, a database cannot be opened, or the model cannot be had.
     pub async fn open(settings: Settings, access: Access) -> Result<Self, CliError> {
         let folder = place::open(&settings)?;
+        let keep = Keep::of(&settings)?;
+        // Who shares the sessions is told apart by leases.
         let ownership = match access {
-            Access::Owner => Some(Ownership::take(&folder)?),
-            Access::Guest => None,
+            Access::Owner if !keep.is_shared() => Some(Ownership::take(&folder)?),
+            Access::Owner | Access::Guest => None,
         };
         let providers = Arc::new(choice::providers(&settings));
         let choice = match access {
             Access::Owner => choice::choose(&settings, &providers).await?,
             Access::Guest => choice::rehearsed(&settings, "no model is called".to_owned()),
         };
-        let store = open_store(&folder).await?;
-        let desk = Desk::open(folder.join(place::DESK)).await?;
-        // A person who does not exist is better told now than by each tool.
-        desk.caller(&settings.user.value).await.map_err(|e| {
-            CliError::Failed(format!(
-                "nobody on the desk is `{}` (set {}): {e}",
-                settings.user.value, settings.user.source
-            ))
-        })?;
-        let engine = Engine::builder()
-            .domain(DeskDomain::new(desk).await?)
-            .models(Source::new(providers.clone(), choice.model.clone()))
-            .store(store)
+        let Opened { sessions: store, jobs } = keep::open_store(&settings).await?;
+        let quotas = Quotas::new(store.clone(), settings.server.quotas.clone());
+        let domain = settings.product.open(&folder, &settings.user).await?;
+        // The rehearsal stays offline, titles included.
+        let titles = match &settings.titles {
+            Titles::Model(_) if choice.is_rehearsal() => Titles::FirstMessage,
+            titles => titles.clone(),
+        };
+        let mut engine = Engine::builder()
+            .shared_domain(domain)
+            .models(choice::Source::new(providers.clone(), choice.model.clone()))
+            .shared_store(store)
+            .wrap_models(quota::gate(quotas, now))
+            .trace_content(settings.telemetry.trace_content())
             .limits(settings.limits.clone())
             .policy(settings.policy.clone())
-            .name(OWNER)
-            .build()?;
+            .lease(settings.store.lease())
+            .titles(titles);
+        if !keep.is_shared() {
+            engine = engine.name(OWNER);
+        }
+        let engine = engine.build()?;
         if ownership.is_some() {
             engine.forfeit().await?;
         }
@@ -102,7 +109,17 @@ impl Host {
                 titles.insert(contract.name().to_string(), contract.title.clone());
             }
         }
-        Ok(Self { engine, settings, choice, providers, folder, titles, _ownership: ownership })
+        Ok(Self {
+            jobs,
+            engine,
+            settings,
+            choice,
+            providers,
+            folder,
+            keep,
+            titles,
+            _ownership: ownership,
+        })
     }
 
     /// The store.
@@ -120,17 +137,31 @@ impl Host {
         SessionKey::new(self.settings.tenant.as_str(), id)
     }
 
-    /// Creates a session with the configured agent and person, titled by its first message.
+    /// Creates a session with the configured agent and person.
     ///
     /// # Errors
     /// When there is no such agent, and the store's.
-    pub async fn create_session(&self, first: &str) -> Result<SessionKey, CliError> {
+    pub async fn create_session(&self) -> Result<SessionKey, CliError> {
         let settings = &self.settings;
         let agent = settings.agent.value.as_str();
         let session =
             self.engine.create_session(settings.tenant.as_str(), self.user(), agent).await?;
-        self.store().set_title(&session.key, &title_of(first), now()).await?;
         Ok(session.key)
+    }
+
+    /// The model that a flag of this run asks for; it counts even where a session keeps another.
+    pub fn asked_model(&self) -> Option<ModelRef> {
+        let asked = self.settings.model.as_ref()?;
+        matches!(asked.source, Source::Flag(_)).then(|| self.choice.model.id().clone())
+    }
+
+    /// The model that a session keeps; none before its first turn.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn kept_model(&self, key: &SessionKey) -> Result<Option<ModelRef>, CliError> {
+        let session = self.store().session(key).await?;
+        Ok(session.model.as_deref().and_then(ModelRef::parse))
     }
 
     /// A session by its id.
@@ -147,13 +178,13 @@ impl Host {
     /// The store's.
     pub async fn recent(&self, limit: u32) -> Result<Vec<Session>, CliError> {
         let query = SessionQuery {
-            tenant: self.settings.tenant.as_str().into(),
             user: Some(self.user()),
-            title_contains: None,
-            after: None,
             limit,
+            ..SessionQuery::of(self.settings.tenant.as_str().into())
         };
-        Ok(self.store().list_sessions(query).await?.items)
+        let mut sessions = self.store().list_sessions(query).await?.items;
+        name_untitled(&**self.store(), &mut sessions).await?;
+        Ok(sessions)
     }
 
     /// The cards of a session that nobody has answered.
@@ -162,11 +193,9 @@ impl Host {
     /// The store's.
     pub async fn pending_cards(&self, key: &SessionKey) -> Result<Vec<SystemMessage>, CliError> {
         let query = CardQuery {
-            tenant: key.tenant.clone(),
             session: Some(key.id.clone()),
-            status: Some(CardStatus::Pending),
-            after: None,
-            limit: 50,
+            standing: CardStanding::Pending,
+            ..CardQuery::of(key.tenant.clone())
         };
         let page = self.store().cards(query).await?;
         let open = page.items.into_iter().filter(|card| card.answered_by.is_none());
@@ -204,9 +233,13 @@ pub async fn turn_events(
     }
 }
 
-/// Whether work waits in a session that nobody does.
+/// Whether work waits in a session that nobody does. What waits behind a paused turn is not of that kind.
 pub fn is_unfinished(session: &Session) -> bool {
-    session.status == SessionStatus::Running || session.pending > 0
+    match session.status {
+        SessionStatus::Running => true,
+        SessionStatus::Idle => session.pending > 0,
+        SessionStatus::Paused => false,
+    }
 }
 
 /// A session's state in a word.
@@ -223,26 +256,15 @@ pub fn now() -> Timestamp {
     Timestamp::from_millis(jiff::Timestamp::now().as_millisecond())
 }
 
-/// A title is the beginning of the person's first line; never anything a model said.
-fn title_of(message: &str) -> String {
-    const LONGEST: usize = 60;
-    let line = message.lines().map(str::trim).find(|l| !l.is_empty()).unwrap_or("untitled");
-    let mut title: String = line.chars().take(LONGEST).collect();
-    if title.len() < line.len() {
-        title.push('…');
+/// What people call a session without a title: by its first message.
+///
+/// # Errors
+/// The store's.
+pub async fn name_untitled(store: &dyn Store, sessions: &mut [Session]) -> Result<(), StoreError> {
+    for session in sessions.iter_mut().filter(|session| session.title.is_none()) {
+        let messages = store.messages(&session.key, 0, 1).await?;
+        let first = first_message(&messages).map(|m| m.content.outline().into_owned());
+        session.title = first.as_deref().and_then(title_of);
     }
-    title
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_title_is_the_beginning_of_the_first_line() {
-        assert_eq!(title_of("\n  Where is my parcel?\nThanks"), "Where is my parcel?");
-        assert_eq!(title_of("   "), "untitled");
-        let long = "ä".repeat(100);
-        assert_eq!(title_of(&long), format!("{}…", "ä".repeat(60)));
-    }
+    Ok(())
 }

@@ -186,7 +186,7 @@ async fn attempt(
     };
     let mut interrupts = Interrupts::listen()?;
     let mut transcript = Transcript::default();
-    transcript.push_item(Item::User { text: prompt });
+    transcript.push_item(Item::user(prompt));
     let request = ModelRequest::new(model.id().model.clone(), transcript);
     let mut markdown = Markdown::new(screen.ansi());
     let mut broken = None;

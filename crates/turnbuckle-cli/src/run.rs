@@ -1,5 +1,6 @@
 //! One turn without a conversation.
 
+use crate::attach;
 use crate::captured;
 use crate::cli::RunArgs;
 use crate::config::Settings;
@@ -11,6 +12,7 @@ use crate::signals::Interrupts;
 use crate::term::{Screen, Style, View};
 use futures_util::StreamExt;
 use std::io::{IsTerminal, Read};
+use turnbuckle::core::content::ContentPart;
 use turnbuckle::core::event::{Event, EventKind};
 use turnbuckle::core::message::SystemBody;
 use turnbuckle::store::SessionKey;
@@ -25,9 +27,15 @@ pub async fn run(settings: Settings, args: RunArgs) -> Result<Exit, CliError> {
     let message = match (&args.message, args.resume) {
         (_, true) => None,
         (Some(message), false) => Some(message.clone()),
+        // A picture may speak for itself.
+        (None, false) if !args.attach.is_empty() && std::io::stdin().is_terminal() => {
+            Some(String::new())
+        }
         (None, false) => Some(from_stdin()?),
     };
-    if message.as_deref().is_some_and(|m| m.trim().is_empty()) {
+    let attached: Vec<ContentPart> =
+        args.attach.iter().map(|what| attach::read(what)).collect::<Result<_, _>>()?;
+    if attached.is_empty() && message.as_deref().is_some_and(|m| m.trim().is_empty()) {
         return Err(CliError::Usage("the message is empty".to_owned()));
     }
     let host = Host::open(settings, Access::Owner).await?;
@@ -40,14 +48,16 @@ pub async fn run(settings: Settings, args: RunArgs) -> Result<Exit, CliError> {
     }
     let key = match &args.session {
         Some(id) => host.session(id).await?.key,
-        None => host.create_session(message.as_deref().unwrap_or_default()).await?,
+        None => host.create_session().await?,
     };
     out.notes.line(Style::Dim, &format!("session {}", key.id))?;
     let submitted = match message {
         None => host.engine.work(&key),
         Some(text) => {
-            let mut submission = Submission::new(text.trim()).model(host.choice.model.id().clone());
+            let mut submission = Submission::new(text.trim());
+            submission.model = host.asked_model();
             submission.author = Some(host.user());
+            submission = attached.into_iter().fold(submission, Submission::attach);
             if args.capture {
                 submission = submission.captured();
             }

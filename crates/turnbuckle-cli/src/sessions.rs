@@ -4,8 +4,8 @@ use crate::cli::SessionsCommand;
 use crate::config::Settings;
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::host::{now, open_store, session, status_word};
-use crate::place;
+use crate::host::{name_untitled, now, session, status_word};
+use crate::keep::open_store;
 use crate::term::view::Titles;
 use crate::term::words::{count, dollars, moment, one_line, usage};
 use crate::term::{Screen, Style, message};
@@ -26,13 +26,13 @@ const TITLE: usize = 60;
 /// # Errors
 /// When there is no such session, and the store's.
 pub async fn run(settings: Settings, what: Option<SessionsCommand>) -> Result<Exit, CliError> {
-    let folder = place::open(&settings)?;
-    let store = open_store(&folder).await?;
+    let store = open_store(&settings).await?.sessions;
     let mut screen = Screen::stdout(settings.color);
     let key = |id: &str| SessionKey::new(settings.tenant.as_str(), id);
     match what.unwrap_or(SessionsCommand::List { filter: None, limit: 30 }) {
         SessionsCommand::List { filter, limit } => {
-            let found = list(&store, &settings, filter, limit).await?;
+            let mut found = list(&*store, &settings, filter, limit).await?;
+            name_untitled(&*store, &mut found).await?;
             if found.is_empty() {
                 screen.line(Style::Dim, "There are no sessions. `turnbuckle chat` begins one.")?;
             }
@@ -41,8 +41,8 @@ pub async fn run(settings: Settings, what: Option<SessionsCommand>) -> Result<Ex
         }
         SessionsCommand::Show { id, json } => {
             let key = key(&id);
-            let session = session(&store, &key).await?;
-            let messages = all_messages(&store, &key).await?;
+            let session = session(&*store, &key).await?;
+            let messages = all_messages(&*store, &key).await?;
             if json {
                 for m in &messages {
                     screen.raw(&(to_json(m)? + "\n"))?;
@@ -66,7 +66,7 @@ pub async fn run(settings: Settings, what: Option<SessionsCommand>) -> Result<Ex
         }
         SessionsCommand::Delete { id } => {
             let key = key(&id);
-            session(&store, &key).await?;
+            session(&*store, &key).await?;
             store.delete_session(&key, now()).await?;
             screen.line(Style::Plain, &format!("Deleted {id}."))?;
         }
@@ -89,11 +89,10 @@ pub async fn list(
     while (found.len() as u32) < limit {
         let page = store
             .list_sessions(SessionQuery {
-                tenant: settings.tenant.as_str().into(),
-                user: None,
                 title_contains: title_contains.clone(),
                 after,
                 limit: SESSIONS.min(limit - found.len() as u32),
+                ..SessionQuery::of(settings.tenant.as_str().into())
             })
             .await?;
         found.extend(page.items);

@@ -21,8 +21,8 @@ use turnbuckle::core::machine::{
 };
 use turnbuckle::core::message::{ApprovalCard, Asks, CardStatus, Surroundings};
 use turnbuckle::core::tool::SideEffect;
-use turnbuckle::pipeline::{self, PipelineEnv};
-use turnbuckle::runtime::{Choices, Runtime};
+use turnbuckle::pipeline::{self, Allowances, PipelineEnv};
+use turnbuckle::runtime::{Choices, Runtime, Storage};
 use turnbuckle::tool::{Approval, Category, ContextHandle, NoProgress, ToolContract};
 
 /// Characters of a description in the list.
@@ -95,20 +95,22 @@ fn runtime(host: &Host, page: Option<String>) -> Result<Runtime, CliError> {
         turn: TurnId::from(turn),
         agent: settings.agent.value.as_str().into(),
         mode: RunMode::Interactive,
-        surroundings: Surroundings { page, references: Vec::new() },
+        surroundings: Surroundings { page, ..Surroundings::default() },
         at: now(),
+        account: None,
     };
     let domain_turn = Arc::from(host.engine.domain().open_turn(None, &info));
     let runtime = host.engine.assembler().assemble(Choices {
         info,
         model: None,
         session_model: None,
+        storage: Storage::None,
         context: ContextHandle::new(SessionContext::new()),
         domain_turn,
         cancel: CancellationToken::new(),
         progress: Arc::new(NoProgress),
         taints: Arc::default(),
-        allowances: Arc::default(),
+        allowances: Allowances::default(),
     });
     runtime.map_err(|e| CliError::Engine(e.into()))
 }
@@ -133,7 +135,7 @@ async fn call(
     let check =
         |args: Json, stage| PrepareCall { call: call.clone(), tool: name.into(), args, stage };
     let mut verdict = pipeline::prepare(env, &check(args.into(), PrepareStage::First)).await;
-    if let Verdict::Ask { args, question } = verdict {
+    if let Verdict::Ask { args, question, .. } = verdict {
         if !yes && !agrees(screen, &call, name, &args, *question)? {
             screen.line(Style::Bad, "Not carried out.")?;
             return Ok(Exit::Aborted);
@@ -142,8 +144,10 @@ async fn call(
         verdict = pipeline::prepare(env, &check(args, approved)).await;
     }
     match verdict {
-        Verdict::Run { args } | Verdict::Ask { args, .. } => {
-            execute(env, screen, call, name, args).await
+        Verdict::Run { args, warnings } | Verdict::Ask { args, warnings, .. } => {
+            let (tool, mode) = (name.into(), ExecuteMode::Real);
+            execute(env, screen, ExecuteCall { call, tool, args, mode, reason: None, warnings })
+                .await
         }
         Verdict::Client { .. } => Err(CliError::Failed(format!(
             "`{name}` runs in a front end and cannot be called from here"
@@ -162,6 +166,7 @@ fn agrees(
     let card = ApprovalCard {
         call: call.clone(),
         message: call.card(),
+        agent: None,
         asks: Asks::Decision,
         tool: tool.into(),
         title: question.title,
@@ -183,11 +188,8 @@ fn agrees(
 async fn execute(
     env: &PipelineEnv,
     screen: &mut Screen,
-    call: CallId,
-    name: &str,
-    args: Json,
+    run: ExecuteCall,
 ) -> Result<Exit, CliError> {
-    let run = ExecuteCall { call, tool: name.into(), args, mode: ExecuteMode::Real, reason: None };
     match pipeline::execute(env, &run).await.result {
         ExecuteResult::Success { result, .. } => {
             let text = match &*result.output {

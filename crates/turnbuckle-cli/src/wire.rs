@@ -13,8 +13,8 @@ use turnbuckle::core::model::{
 use turnbuckle::core::tool::ToolSpec;
 use turnbuckle::core::transcript::{Item, Transcript};
 use turnbuckle_wire::{
-    Anthropic, AnthropicOptions, Codec, Gemini, GeminiOptions, OpenAiChat, OpenAiResponses,
-    Profile, ResponsesOptions, decode_recording,
+    Anthropic, AnthropicOptions, Codec, Gemini, GeminiOptions, Ollama, OllamaOptions, OpenAiChat,
+    OpenAiResponses, Profile, ResponsesOptions, decode_recording,
 };
 
 /// Runs the command.
@@ -60,9 +60,10 @@ fn codec(args: &WireArgs) -> Result<Box<dyn Codec>, CliError> {
         "openai-responses" => Box::new(OpenAiResponses::new("openai", ResponsesOptions::default())),
         "anthropic" => Box::new(Anthropic::new("anthropic", AnthropicOptions::default())),
         "gemini" => Box::new(Gemini::new("gemini", GeminiOptions::default())),
+        "ollama" => Box::new(Ollama::new("ollama", OllamaOptions::default())),
         other => {
             return Err(CliError::Usage(format!(
-                "there is no wire `{other}`; there are openai-chat, openai-responses, anthropic and gemini"
+                "there is no wire `{other}`; there are openai-chat, openai-responses, anthropic, gemini and ollama"
             )));
         }
     })

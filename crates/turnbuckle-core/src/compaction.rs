@@ -1,5 +1,6 @@
 //! Where to cut a history that does not fit, and how to shrink what cannot be cut. Pure: tokens come in, decisions go out.
 
+use crate::content::{Content, ContentPart, LeftOut};
 use crate::json::clip;
 use crate::model::Block;
 use crate::transcript::{Entry, Item, ToolResult, Transcript};
@@ -49,7 +50,7 @@ pub fn as_text(entries: &[Arc<Entry>], each: usize) -> String {
     };
     for entry in entries {
         match &entry.item {
-            Item::User { text } => line("User", text),
+            Item::User { content } => line("User", &content.outline()),
             Item::System { text } => line("Note", text),
             Item::Assistant { blocks } => {
                 for block in blocks {
@@ -109,6 +110,43 @@ pub fn drop_old_results(
     None
 }
 
+/// Puts a line of text in the place of the oldest images and files until `fits` says so. `None` when that does not help.
+pub fn drop_old_media(
+    transcript: &Transcript,
+    fits: &dyn Fn(&Transcript) -> bool,
+) -> Option<Transcript> {
+    if transcript.size().media == 0 {
+        return None;
+    }
+    let mut current = transcript.clone();
+    let count = current.entries().len();
+    for index in 0..count.saturating_sub(KEPT_ENTRIES) {
+        let Some(entry) = current.entries().get(index) else { continue };
+        let Item::User { content } = &entry.item else { continue };
+        let marked = content.map_parts(|p| p.source().map(|_| p.marker(LeftOut::ToFit)));
+        let Some(content) = marked else { continue };
+        let replaced = Entry::new(Item::User { content }, entry.source.clone());
+        current = current.with_entry(index, replaced);
+        if fits(&current) {
+            return Some(current);
+        }
+    }
+    None
+}
+
+fn change_content(
+    content: &Content,
+    change: &mut dyn FnMut(&str) -> Option<String>,
+) -> Option<Item> {
+    let content = match content {
+        Content::Text(text) => change(text).map(Content::Text),
+        Content::Parts(_) => {
+            content.map_parts(|part| change(part.as_text()?).map(|text| ContentPart::Text { text }))
+        }
+    };
+    content.map(|content| Item::User { content })
+}
+
 fn map_texts(
     transcript: &Transcript,
     change: &mut dyn FnMut(&str) -> Option<String>,
@@ -117,7 +155,7 @@ fn map_texts(
     let mut any = false;
     for (index, entry) in transcript.entries().iter().enumerate() {
         let item = match &entry.item {
-            Item::User { text } => change(text).map(|text| Item::User { text }),
+            Item::User { content } => change_content(content, change),
             Item::System { text } => change(text).map(|text| Item::System { text }),
             Item::ToolResults { results } => {
                 let mut changed = false;
@@ -145,9 +183,10 @@ fn map_texts(
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use serde_json::json;
 
     fn user(text: &str) -> Arc<Entry> {
-        Entry::new(Item::User { text: text.into() }, None)
+        Entry::new(Item::user(text), None)
     }
 
     fn call(id: &str) -> Arc<Entry> {
@@ -189,7 +228,8 @@ mod tests {
         let mut t = Transcript::default();
         t.push(user(&"y".repeat(500)));
         let trimmed = trim_large(&t, 100).unwrap();
-        let Item::User { text } = &trimmed.entries()[0].item else { panic!() };
+        let Item::User { content } = &trimmed.entries()[0].item else { panic!() };
+        let text = content.text();
         assert!(
             text.ends_with("[… 400 bytes were left out here to fit the model's window]"),
             "{text}"
@@ -215,6 +255,31 @@ mod tests {
         let shrunk = drop_old_results(&t, &|t| total(t) != before).unwrap();
         assert!(as_text(shrunk.entries(), 1000).contains("second"));
         assert!(!as_text(shrunk.entries(), 1000).contains("first"));
+    }
+
+    #[test]
+    fn the_oldest_images_give_way_to_a_line_and_the_newest_stay() {
+        let shown = |name: &str| {
+            let parts = json!([{"type": "text", "text": name}, {"type": "image", "mime": "image/png",
+                "source": {"url": "https://example.com/a.png"}}]);
+            Entry::new(Item::User { content: serde_json::from_value(parts).unwrap() }, None)
+        };
+        let mut t = Transcript::default();
+        for name in ["a", "b", "c", "d"] {
+            t.push(shown(name));
+        }
+        let left = |most: u64| {
+            let dropped = drop_old_media(&t, &|t| t.size().media <= most)?;
+            let media = |e: &Arc<Entry>| e.item.size().media;
+            Some(dropped.entries().iter().map(media).collect::<Vec<_>>())
+        };
+        assert_eq!(left(3), Some(vec![0, 1, 1, 1]));
+        assert_eq!(left(2), Some(vec![0, 0, 1, 1]));
+        assert_eq!(left(1), None);
+        let one = drop_old_media(&t, &|t| t.size().media <= 3).unwrap();
+        assert!(as_text(one.entries(), 1000).contains(
+            "User: a\n[image, image/png, at https://example.com/a.png: left out to save space]\n"
+        ));
     }
 
     proptest! {

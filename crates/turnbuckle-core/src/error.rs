@@ -5,6 +5,7 @@ use std::fmt;
 
 /// The category of a failed model call. Decides retries and what the reader is told to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ModelErrorKind {
     /// The provider refused the request as malformed (400, 422).
@@ -80,6 +81,7 @@ impl ModelErrorKind {
 
 /// A failed model call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ModelError {
     /// The category.
     pub kind: ModelErrorKind,
@@ -124,6 +126,7 @@ impl fmt::Display for ModelError {
 
 /// Why a tool call has no successful result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ToolErrorCode {
     /// No tool of that name exists.
@@ -162,6 +165,7 @@ pub enum ToolErrorCode {
 
 /// A failed tool call, worded for the model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[error("{message}")]
 pub struct ToolError {
     /// The category.

@@ -18,6 +18,7 @@ pub type AgentPath = Arc<str>;
 
 /// One event of a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Event {
     /// Its number in the session: gapless, from 1.
     pub seq: u64,
@@ -31,6 +32,7 @@ pub struct Event {
     /// The turn.
     pub turn: TurnId,
     /// The agent.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub agent: AgentPath,
     /// What happened.
     #[serde(flatten)]
@@ -43,6 +45,7 @@ fn is_zero(n: &u32) -> bool {
 
 /// What happened, tagged by `type` on the wire.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "type", rename_all = "kebab-case")]
 pub enum EventKind {
     /// A turn began.
@@ -186,6 +189,7 @@ pub enum EventKind {
         /// The call.
         call: CallId,
         /// What it says.
+        #[cfg_attr(feature = "openapi", schema(value_type = crate::json::AnyJson))]
         data: Json,
     },
     /// A call's status or arguments changed.
@@ -200,9 +204,11 @@ pub enum EventKind {
         status: CallProgress,
         /// The arguments that run, once they are known.
         #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::json::AnyJson>))]
         args: Option<Json>,
         /// The arguments a person changed.
         #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::json::AnyJson>))]
         amendment: Option<Json>,
     },
     /// A call succeeded.
@@ -229,6 +235,7 @@ pub enum EventKind {
         error: ToolError,
         /// What it gave all the same.
         #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::json::AnyJson>))]
         output: Option<Json>,
     },
     /// A person is asked; `card` is stored in the same commit.
@@ -281,6 +288,7 @@ pub enum EventKind {
     /// The plan changed.
     PlanUpdated {
         /// The plan.
+        #[cfg_attr(feature = "openapi", schema(value_type = crate::json::AnyJson))]
         plan: Json,
     },
     /// A tool started a background task.
@@ -301,6 +309,15 @@ pub enum EventKind {
         /// What went wrong.
         error: crate::error::ModelError,
     },
+    /// The model that the session keeps is not configured any more, so another answers from now on.
+    ModelReplaced {
+        /// The model that is gone, as `provider:model`.
+        from: String,
+        /// The one that answers.
+        to: String,
+        /// Why, in the words of the configuration.
+        reason: String,
+    },
     /// A model call was metered.
     Usage {
         /// The message it is recorded on.
@@ -313,6 +330,7 @@ pub enum EventKind {
         /// The message.
         message: MessageId,
         /// The snapshots by link.
+        #[cfg_attr(feature = "openapi", schema(value_type = std::collections::BTreeMap<String, crate::json::AnyJson>))]
         snapshots: std::collections::BTreeMap<String, Json>,
     },
     /// The message is final. It carries the whole message: the checksum of all that was streamed.
@@ -379,6 +397,7 @@ impl EventKind {
 
 /// The unsettled statuses an event can announce.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum CallProgress {
     /// The arguments are known; it is not running yet.
@@ -391,17 +410,21 @@ pub enum CallProgress {
 
 /// A successful result with its projections.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CallResult {
     /// The stored result.
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::json::AnyJson))]
     pub output: Json,
     /// What the model sees instead.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::json::AnyJson>))]
     pub model_view: Option<Json>,
     /// What stays of it on later turns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
     /// The small projection for people.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::json::AnyJson>))]
     pub digest: Option<Json>,
     /// Whether the action was captured instead of executed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

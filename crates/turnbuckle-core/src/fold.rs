@@ -86,7 +86,13 @@ impl TurnFold {
                 if index >= parts.len() {
                     return Err(lost("part", part));
                 }
-                parts.remove(index);
+                // What the nested turn of a call has used stays on the message that the call is dropped from.
+                if let Part::ToolCall(call) = parts.remove(index)
+                    && let Some(child) = call.child
+                {
+                    let message = self.message(message)?;
+                    message.iterations.extend(child.into_iterations());
+                }
             }
             E::PartsDiscarded { message, keep, .. } => {
                 self.message(message)?.parts.truncate(*keep as usize);
@@ -200,6 +206,7 @@ impl TurnFold {
             | E::PlanUpdated { .. }
             | E::TaskStarted { .. }
             | E::ModelRetry { .. }
+            | E::ModelReplaced { .. }
             | E::AgentCompleted { .. }
             | E::TurnCompleted { .. }
             | E::TurnPaused { .. }

@@ -9,6 +9,7 @@ macro_rules! id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
         #[serde(transparent)]
         pub struct $name(Arc<str>);
 
@@ -100,6 +101,14 @@ id!(
     CallId
 );
 id!(
+    /// Work that is done once, some time, by any worker; unique in its tenant.
+    JobId
+);
+id!(
+    /// A schedule that makes jobs; unique in its tenant.
+    ScheduleId
+);
+id!(
     /// A registered agent's name.
     AgentName
 );
@@ -107,6 +116,22 @@ id!(
     /// A registered tool's name, as the model sees it.
     ToolName
 );
+
+/// A session as its tenant may name it. An id under another tenant names nothing.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct SessionKey {
+    /// Whose it is.
+    pub tenant: TenantId,
+    /// Its id, unique over all tenants.
+    pub id: SessionId,
+}
+
+impl SessionKey {
+    /// Names a session.
+    pub fn new(tenant: impl Into<TenantId>, id: impl Into<SessionId>) -> Self {
+        Self { tenant: tenant.into(), id: id.into() }
+    }
+}
 
 impl TurnId {
     /// The id of the user message that opens the turn.

@@ -8,6 +8,27 @@ use std::sync::Arc;
 /// A shared JSON value: outputs travel through events, parts and the context store without copies.
 pub type Json = Arc<Value>;
 
+/// How a description of the API says [`Json`]: a value of any kind.
+#[cfg(feature = "openapi")]
+#[derive(Clone, Copy, Debug)]
+pub struct AnyJson;
+
+#[cfg(feature = "openapi")]
+impl utoipa::PartialSchema for AnyJson {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+        use utoipa::openapi::schema::{Object, SchemaType};
+        let any = Object::builder().schema_type(SchemaType::AnyValue);
+        any.description(Some("Any JSON value.")).into()
+    }
+}
+
+#[cfg(feature = "openapi")]
+impl utoipa::ToSchema for AnyJson {
+    fn name() -> std::borrow::Cow<'static, str> {
+        "Json".into()
+    }
+}
+
 /// For optional values: a `null` that is there is a value, so that what is read back is what was written.
 ///
 /// # Errors

@@ -7,18 +7,23 @@
 //! |---|---|
 //! | [`ids`], [`time`] | newtypes for identifiers and timestamps |
 //! | [`message`], [`part`] | what a session stores |
+//! | [`content`] | what a message says: text, images, files |
 //! | [`event`], [`fold`] | what a turn streams, and the one reducer that turns events into the stored message |
 //! | [`model`] | the provider-neutral request and response of a model call |
 //! | [`tool`] | what the machine must know of a tool |
 //! | [`error`], [`outcome`] | failures by category, and how turns end |
+//! | [`allowance`] | what people allow for good, and tests of arguments |
+//! | [`title`] | titles of sessions |
 //! | [`retry`] | which failures are tried again, and when |
 //! | [`context`] | the context store: references, path walker, bindings |
 //! | [`prompt`] | the system prompt: sections, tiers, cache breakpoints |
 //! | [`compaction`] | where to cut a history that does not fit |
 //! | [`machine`] | the turn: inputs in, effects and events out |
 
+pub mod allowance;
 pub mod arguments;
 pub mod compaction;
+pub mod content;
 pub mod context;
 pub mod error;
 pub mod event;
@@ -34,6 +39,7 @@ pub mod part;
 pub mod prompt;
 pub mod retry;
 pub mod time;
+pub mod title;
 pub mod tool;
 pub mod transcript;
 pub mod usage;

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Limits of a whole turn, counted over pauses, resumes and sub-agents.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct TurnLimits {
     /// New work in tokens: uncached input, cache writes and output.
@@ -17,6 +18,7 @@ pub struct TurnLimits {
     /// Active time in milliseconds; waiting for people does not count.
     pub max_wall_ms: u64,
     /// Money in millionths of a US dollar; `None` means no limit.
+    #[cfg_attr(feature = "openapi", schema(required = true))]
     pub max_cost_micros: Option<u64>,
     /// Dispatches of one identical call.
     pub max_identical_calls: u32,

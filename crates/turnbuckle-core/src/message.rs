@@ -1,5 +1,7 @@
 //! What a session stores: user, assistant and system messages.
 
+use crate::allowance::Remember;
+use crate::content::Content;
 use crate::ids::{AgentName, CallId, MessageId, ToolName, TurnId, UserId};
 use crate::json::{Json, present};
 use crate::outcome::Outcome;
@@ -14,6 +16,7 @@ pub const MESSAGE_SCHEMA: u16 = 1;
 
 /// A stored message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "role", rename_all = "snake_case")]
 pub enum Message {
     /// From a person, or posted in a person's place.
@@ -46,6 +49,7 @@ impl Message {
 
 /// Who really wrote a user message.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Origin {
     /// A person in the chat.
@@ -72,6 +76,7 @@ pub enum Origin {
 
 /// The page and the references a message was written on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default)]
 pub struct Surroundings {
     /// The page of the product.
@@ -79,11 +84,29 @@ pub struct Surroundings {
     pub page: Option<String>,
     /// What the message refers to: mentions and what is open on the page.
     #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<crate::json::AnyJson>))]
     pub references: Vec<Json>,
+    /// Tools that the front end offers with the message, and runs itself.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<ClientTool>,
+}
+
+/// A tool that a front end offers for a turn. Agents have their own besides, which no front end can replace.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ClientTool {
+    /// Its name.
+    pub name: ToolName,
+    /// What it does, for the model.
+    pub description: String,
+    /// JSON Schema of its arguments.
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::json::AnyJson))]
+    pub input_schema: Json,
 }
 
 /// A message to the agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct UserMessage {
     /// Its id.
     pub id: MessageId,
@@ -91,21 +114,27 @@ pub struct UserMessage {
     pub turn: TurnId,
     /// When it was accepted.
     pub at: Timestamp,
-    /// The text.
-    pub text: String,
+    /// What it says.
+    pub content: Content,
     /// Who wrote it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub author: Option<UserId>,
     /// Whether a person wrote it.
     #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(required = true))]
     pub origin: Origin,
     /// Where it was written.
     #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(required = true))]
     pub surroundings: Surroundings,
+    /// The id under which the front end that sent it knows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_id: Option<String>,
 }
 
 /// Where an assistant message stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum MessageState {
     /// The turn goes on.
@@ -121,6 +150,7 @@ pub enum MessageState {
 
 /// One turn of the assistant, over every iteration and every pause.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AssistantMessage {
     /// The shape's number, see [`MESSAGE_SCHEMA`].
     pub schema: u16,
@@ -138,9 +168,11 @@ pub struct AssistantMessage {
     pub parts: Vec<Part>,
     /// Every model call.
     #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(required = true))]
     pub iterations: Vec<IterationUsage>,
     /// Display snapshots of what the text links to.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(value_type = BTreeMap<String, crate::json::AnyJson>))]
     pub link_snapshots: BTreeMap<String, Json>,
 }
 
@@ -154,6 +186,19 @@ impl AssistantMessage {
     /// The tool calls, nested ones left out.
     pub fn calls(&self) -> impl Iterator<Item = &ToolCallPart> {
         self.parts.iter().filter_map(Part::as_call)
+    }
+
+    /// Every model call, those of nested turns after its own.
+    pub(crate) fn into_iterations(self) -> Vec<IterationUsage> {
+        let mut all = self.iterations;
+        for part in self.parts {
+            if let Part::ToolCall(call) = part
+                && let Some(child) = call.child
+            {
+                all.extend(child.into_iterations());
+            }
+        }
+        all
     }
 
     /// Tokens of all model calls, nested turns included.
@@ -171,6 +216,7 @@ impl AssistantMessage {
 
 /// A message of the product.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SystemMessage {
     /// Its id.
     pub id: MessageId,
@@ -184,6 +230,7 @@ pub struct SystemMessage {
 
 /// The content of a [`SystemMessage`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum SystemBody {
     /// Context that is neither the user's nor the agent's, such as a teammate's reply.
@@ -197,6 +244,7 @@ pub enum SystemBody {
 
 /// What a card asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Asks {
     /// A person's decision.
@@ -208,6 +256,7 @@ pub enum Asks {
 
 /// Where a card stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum CardStatus {
     /// Nobody has decided.
@@ -226,6 +275,7 @@ pub enum CardStatus {
 
 /// Who decided, when and how.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Decided {
     /// Who; absent when the clock or the engine decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -234,36 +284,55 @@ pub struct Decided {
     pub at: Timestamp,
     /// The arguments they changed.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::json::AnyJson>))]
     pub amendment: Option<Json>,
     /// What they said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// For which further calls it holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remember: Option<Remember>,
+}
+
+impl Decided {
+    /// Decided by the clock or the engine.
+    pub const fn alone(at: Timestamp) -> Self {
+        Self { by: None, at, amendment: None, reason: None, remember: None }
+    }
 }
 
 /// A persisted question about one tool call: the same on every replica, after every reload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ApprovalCard {
     /// The call it is about.
     pub call: CallId,
     /// The assistant message that holds the call.
     pub message: MessageId,
+    /// The agent that asked for it. Cards of an older version do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<AgentName>,
     /// What it asks for.
     #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(required = true))]
     pub asks: Asks,
     /// The tool.
     pub tool: ToolName,
     /// The tool's name for people.
     pub title: String,
     /// Exactly the arguments that will run.
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::json::AnyJson))]
     pub args: Json,
     /// The small projection of the arguments for people.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::json::AnyJson>))]
     pub digest: Option<Json>,
     /// Why a person is asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// JSON Schema of the fields that may be changed.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::json::AnyJson>))]
     pub editable: Option<Json>,
     /// Where it stands.
     pub status: CardStatus,

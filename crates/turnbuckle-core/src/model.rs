@@ -307,3 +307,17 @@ pub struct ModelResponse {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
 }
+
+impl ModelResponse {
+    /// An answer in which nothing was said.
+    pub fn empty(model: &ModelRef, finish: FinishReason) -> Self {
+        Self {
+            blocks: Vec::new(),
+            finish,
+            usage: Usage::default(),
+            provider: model.provider.to_string(),
+            model: model.model.to_string(),
+            id: None,
+        }
+    }
+}

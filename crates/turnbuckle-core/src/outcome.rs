@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// The limit that ended a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ExhaustedReason {
     /// The token budget of the turn.
@@ -27,6 +28,7 @@ pub enum ExhaustedReason {
 
 /// What made a turn fail.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "code", rename_all = "snake_case")]
 pub enum TurnError {
     /// The model call failed for good.
@@ -93,6 +95,7 @@ impl std::fmt::Display for TurnError {
 
 /// Why a turn was stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum AbortReason {
     /// A person or the host stopped it.
@@ -103,6 +106,7 @@ pub enum AbortReason {
 
 /// How a turn ended, or that it waits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "status", rename_all = "snake_case")]
 pub enum Outcome {
     /// The agent is done.

@@ -1,16 +1,35 @@
 //! The parts of an assistant message, in the order in which they happened.
 
+use crate::content::Content;
 use crate::error::ToolError;
 use crate::ids::{CallId, MessageId, ToolName, UserId};
 use crate::json::{Json, present};
 use crate::message::AssistantMessage;
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
+use std::ops::Deref;
 use std::sync::Arc;
+
+/// A [`NativeBlock`] whose clones share it.
+///
+/// ```
+/// use turnbuckle_core::part::{Native, NativeBlock};
+/// let native = Native::from(NativeBlock {
+///     wire: "anthropic".to_owned(),
+///     provider: "anthropic".to_owned(),
+///     model: "claude".to_owned(),
+///     data: serde_json::json!({"signature": "c2ln"}).into(),
+/// });
+/// assert_eq!(native.data["signature"], "c2ln");
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Native(Arc<NativeBlock>);
 
 /// A provider's own block, kept verbatim so that it can be replayed to the provider that made it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Native {
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct NativeBlock {
     /// The wire it came over, such as `openai-chat` or `anthropic`.
     pub wire: String,
     /// The provider that made it.
@@ -18,12 +37,43 @@ pub struct Native {
     /// The model that made it.
     pub model: String,
     /// The block as received.
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::json::AnyJson))]
     pub data: Json,
+}
+
+impl From<NativeBlock> for Native {
+    fn from(block: NativeBlock) -> Self {
+        Self(Arc::new(block))
+    }
+}
+
+/// In JSON the two are the same.
+#[cfg(feature = "openapi")]
+impl utoipa::PartialSchema for Native {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+        NativeBlock::schema()
+    }
+}
+
+#[cfg(feature = "openapi")]
+impl utoipa::ToSchema for Native {
+    fn schemas(schemas: &mut Vec<(String, utoipa::openapi::RefOr<utoipa::openapi::Schema>)>) {
+        <NativeBlock as utoipa::ToSchema>::schemas(schemas);
+    }
+}
+
+impl Deref for Native {
+    type Target = NativeBlock;
+
+    fn deref(&self) -> &NativeBlock {
+        &self.0
+    }
 }
 
 /// One part. Each knows the model call (`iteration`, from 0 in its message) that made it,
 /// so that every request can be rebuilt exactly.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Part {
     /// The model's reasoning.
@@ -32,7 +82,7 @@ pub enum Part {
     Text(TextPart),
     /// A tool call and all that came of it.
     ToolCall(Box<ToolCallPart>),
-    /// Text that entered the conversation in the middle of the turn: a person's steering or the engine's own nudge.
+    /// What entered the conversation in the middle of the turn: a person's steering or the engine's own nudge.
     Input(InputPart),
     /// A provider's block that has no meaning here, such as a server-side search.
     Native(NativePart),
@@ -68,6 +118,7 @@ impl Part {
 
 /// Text or thinking.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TextPart {
     /// The model call that made it.
     pub iteration: u32,
@@ -80,6 +131,7 @@ pub struct TextPart {
 
 /// A provider's block kept only for replay.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NativePart {
     /// The model call that made it.
     pub iteration: u32,
@@ -89,6 +141,7 @@ pub struct NativePart {
 
 /// Where an [`InputPart`] came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum InputKind {
     /// A person wrote while the turn ran.
@@ -103,15 +156,16 @@ pub enum InputKind {
     Context,
 }
 
-/// Text that entered the conversation after the model call `iteration`.
+/// What entered the conversation after the model call `iteration`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct InputPart {
     /// The model call it follows.
     pub iteration: u32,
     /// Where it came from.
     pub kind: InputKind,
-    /// The text as the model reads it.
-    pub text: String,
+    /// What the model reads.
+    pub content: Content,
     /// The person's message, when a person wrote it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<MessageId>,
@@ -124,6 +178,7 @@ pub struct InputPart {
 
 /// Where a tool call stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ToolCallStatus {
     /// Announced, being checked, or executing.
@@ -149,15 +204,18 @@ impl ToolCallStatus {
 
 /// One report of a running tool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ProgressStep {
     /// When it came.
     pub at: Timestamp,
     /// What it says.
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::json::AnyJson))]
     pub data: Json,
 }
 
 /// A tool call: what the model asked, what ran, what came of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ToolCallPart {
     /// The model call that made it.
     pub iteration: u32,
@@ -171,20 +229,24 @@ pub struct ToolCallPart {
     pub arguments: String,
     /// The arguments that run: parsed, defaults added, bound and made canonical. Absent until they are known.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::json::AnyJson>))]
     pub args: Option<Json>,
     /// Where it stands.
     pub status: ToolCallStatus,
     /// The stored result.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::json::AnyJson>))]
     pub output: Option<Json>,
     /// What the model sees instead of `output`.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::json::AnyJson>))]
     pub model_view: Option<Json>,
     /// What stays of the result in requests of later turns, when the tool's retention says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
     /// The small projection for people.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::json::AnyJson>))]
     pub digest: Option<Json>,
     /// Why it has no successful result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -197,6 +259,7 @@ pub struct ToolCallPart {
     pub cached: bool,
     /// The arguments a person changed before approving.
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::json::AnyJson>))]
     pub amendment: Option<Json>,
     /// Reports while it ran.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -212,5 +275,6 @@ pub struct ToolCallPart {
     pub native: Option<Native>,
     /// The nested turn, when the call runs a sub-agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(no_recursion))]
     pub child: Option<Box<AssistantMessage>>,
 }

@@ -5,6 +5,7 @@
 //! a call are a function of its settled parts alone, so the list built step by step in the live loop equals the list built
 //! from storage, and the request of each step begins with the request of the step before.
 
+use crate::content::{Content, Media};
 use crate::ids::{MessageId, ToolName};
 use crate::json::Json;
 use crate::message::{AssistantMessage, Message, SystemBody};
@@ -22,8 +23,9 @@ use std::sync::{Arc, OnceLock};
 pub enum Item {
     /// From the user, or in the user's place.
     User {
-        /// The text.
-        text: String,
+        /// What it says; `text` is taken for it too, as in the other items.
+        #[serde(alias = "text")]
+        content: Content,
     },
     /// One answer of the model.
     Assistant {
@@ -43,11 +45,25 @@ pub enum Item {
 }
 
 impl Item {
+    /// A text from the user.
+    pub fn user(text: impl Into<String>) -> Self {
+        Item::User { content: Content::Text(text.into()) }
+    }
+
     /// How large it is.
     pub fn size(&self) -> Size {
-        let mut size = Size { bytes: 0, frames: 1 };
+        let mut size = Size { bytes: 0, frames: 1, media: 0 };
         match self {
-            Item::User { text } | Item::System { text } => size.bytes += text.len() as u64,
+            Item::User { content: Content::Text(text) } | Item::System { text } => {
+                size.bytes += text.len() as u64;
+            }
+            Item::User { content: Content::Parts(parts) } => {
+                for part in parts {
+                    size.bytes += part.as_text().map_or(0, str::len) as u64;
+                    size.media += u64::from(part.source().is_some());
+                    size.frames += 1;
+                }
+            }
             Item::Assistant { blocks } => blocks.iter().for_each(|b| size.add_block(b)),
             Item::ToolResults { results } => {
                 for result in results {
@@ -142,8 +158,10 @@ pub struct Transcript {
 pub struct Size {
     /// Bytes of text; no tokenizer makes more tokens of it.
     pub bytes: u64,
-    /// Messages, calls and results, around each of which a wire puts some tokens of its own.
+    /// Messages, parts, calls and results, around each of which a wire puts some tokens of its own.
     pub frames: u64,
+    /// Images and files, of whose tokens bytes say nothing.
+    pub media: u64,
 }
 
 impl Transcript {
@@ -162,6 +180,7 @@ impl Transcript {
         let size = entry.item.size();
         self.size.bytes += size.bytes;
         self.size.frames += size.frames;
+        self.size.media += size.media;
         Arc::make_mut(&mut self.entries).push(entry);
     }
 
@@ -185,7 +204,8 @@ impl Transcript {
         match message {
             Message::User(m) => {
                 let source = Some(Source { message: m.id.clone(), iteration: 0 });
-                self.push(Entry::new(Item::User { text: m.text.clone() }, source));
+                let content = rules.filled(&m.content);
+                self.push(Entry::new(Item::User { content }, source));
             }
             Message::Assistant(m) => {
                 for iteration in 0..next_iteration(m) {
@@ -228,10 +248,13 @@ impl Transcript {
                         results.push(result_of(call, rules));
                     }
                 }
-                Part::Input(p) => inputs.push((p.kind, p.text.clone())),
+                Part::Input(p) => inputs.push((p.kind, rules.filled(&p.content))),
                 Part::Native(p) => blocks.push(Block::Native { native: p.native.clone() }),
             }
         }
+        // Kept as long as the session is open.
+        blocks.shrink_to_fit();
+        results.shrink_to_fit();
         let speaks = blocks.iter().any(|b| !matches!(b, Block::Thinking { native: None, .. }));
         if speaks {
             self.push(Entry::new(Item::Assistant { blocks }, source()));
@@ -239,13 +262,13 @@ impl Transcript {
         if !results.is_empty() {
             self.push(Entry::new(Item::ToolResults { results }, source()));
         }
-        for (kind, text) in inputs {
+        for (kind, content) in inputs {
             let item = match kind {
-                InputKind::Context => Item::System { text },
+                InputKind::Context => Item::System { text: content.text().into_owned() },
                 InputKind::Steering
                 | InputKind::Nudge
                 | InputKind::Correction
-                | InputKind::Closing => Item::User { text },
+                | InputKind::Closing => Item::User { content },
             };
             self.push(Entry::new(item, source()));
         }
@@ -279,9 +302,15 @@ pub struct Rules {
     pub retention: BTreeMap<ToolName, Retention>,
     /// The model's view of text, such as reference cards as numbered lines.
     pub text_view: Option<TextView>,
+    /// The bytes of images and files that are stored aside.
+    pub media: Media,
 }
 
 impl Rules {
+    fn filled(&self, content: &Content) -> Content {
+        self.media.fill(content).unwrap_or_else(|| content.clone())
+    }
+
     fn view(&self, text: &str) -> String {
         match &self.text_view {
             Some(view) => view(text),

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 /// The parts do not overlap, except that `reasoning` is included in `output`: the whole prompt is
 /// `input + cache_read + cache_write`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default)]
 pub struct Usage {
     /// Prompt tokens neither read from nor written to a cache.
@@ -65,6 +66,7 @@ impl Usage {
 
 /// Why the model was called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Purpose {
     /// A step of an agent's loop.
@@ -77,10 +79,15 @@ pub enum Purpose {
     Summary,
     /// One repair of a structured output that did not validate.
     Repair,
+    /// Giving the session a title.
+    Title,
+    /// A tool's own.
+    Tool,
 }
 
 /// Why the model stopped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum FinishReason {
     /// It was done.
@@ -101,6 +108,7 @@ pub enum FinishReason {
 
 /// One model call as recorded on the message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct IterationUsage {
     /// The model call's index in its message, from 0.
     pub iteration: u32,

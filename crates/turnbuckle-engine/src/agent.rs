@@ -1,5 +1,6 @@
 //! Agents: a prompt, tools, limits and hooks. Most set three fields.
 
+use crate::runtime::Titles;
 use crate::tool::{RegisteredTool, Tool, ToolboxError};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,6 +30,7 @@ pub struct Agent {
     pub(crate) prompt: Arc<Prompt>,
     pub(crate) tools: Vec<AgentTool>,
     pub(crate) model: Option<ModelRef>,
+    pub(crate) titles: Option<Titles>,
     pub(crate) settings: ModelSettings,
     pub(crate) limits: AgentLimits,
     pub(crate) output: Option<OutputSchema>,
@@ -59,6 +61,7 @@ impl Agent {
             tools: Vec::new(),
             bindings: BTreeMap::new(),
             model: None,
+            titles: None,
             settings: ModelSettings::default(),
             limits: AgentLimits::default(),
             output: None,
@@ -91,6 +94,7 @@ pub struct AgentBuilder {
     tools: Vec<Arc<dyn Tool>>,
     bindings: BTreeMap<ToolName, Vec<InputBinding>>,
     model: Option<ModelRef>,
+    titles: Option<Titles>,
     settings: ModelSettings,
     limits: AgentLimits,
     output: Option<OutputSchema>,
@@ -138,6 +142,13 @@ impl AgentBuilder {
     #[must_use]
     pub fn model(mut self, model: ModelRef) -> Self {
         self.model = Some(model);
+        self
+    }
+
+    /// How sessions with this agent get their titles, instead of the engine's way.
+    #[must_use]
+    pub fn titles(mut self, titles: Titles) -> Self {
+        self.titles = Some(titles);
         self
     }
 
@@ -200,6 +211,7 @@ impl AgentBuilder {
             prompt,
             tools,
             model: self.model,
+            titles: self.titles,
             settings: self.settings,
             limits: self.limits,
             output: self.output,

@@ -34,6 +34,8 @@ pub struct TurnInfo {
     pub surroundings: Surroundings,
     /// When the turn began.
     pub at: Timestamp,
+    /// What its model calls are booked to beside the person, such as the id of an API key.
+    pub account: Option<Arc<str>>,
 }
 
 /// A product's agents with all that belongs to them.

@@ -1,16 +1,22 @@
 //! The engine: sessions, messages in, events out.
 
+use crate::attachments::{self, Attachment};
 use crate::domain::{Domain, DomainTurn, TurnInfo};
 use crate::driver::{Control, Conversation, Driver, Outlet, TurnStream};
-use crate::pipeline::Policy;
-use crate::runtime::{Assembler, Choices, ModelSource, Models, RuntimeError, WrapTools};
+use crate::pipeline::{Allowances, Policy};
+use crate::runtime::{
+    Assembler, Choices, ModelSource, Models, RuntimeError, Storage, Titles, WrapModels, WrapTools,
+};
 use crate::session::{
     Apply, ApplyReport, Owner, OwnerParts, Replayed, Review, SessionState, TurnOptions,
 };
 use crate::tool::{Clock, ContextHandle};
+use crate::trace::{self, TraceContent};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
+use tracing::Instrument;
+use turnbuckle_core::content::{Content, ContentError, ContentLimits, ContentPart};
 use turnbuckle_core::error::ToolError;
 use turnbuckle_core::event::Event;
 use turnbuckle_core::ids::{AgentName, MessageId, SessionId, TenantId, TurnId, UserId};
@@ -44,6 +50,9 @@ pub enum EngineError {
     /// A stored turn cannot be run again.
     #[error(transparent)]
     Drive(#[from] crate::driver::DriveError),
+    /// The message holds what cannot be taken.
+    #[error(transparent)]
+    Content(#[from] ContentError),
     /// The engine was built without something it needs.
     #[error("the engine needs {0}")]
     Missing(&'static str),
@@ -57,9 +66,13 @@ pub struct EngineBuilder {
     policy: Policy,
     clock: Clock,
     limits: TurnLimits,
+    titles: Titles,
     wrap: Option<WrapTools>,
+    wrap_models: Option<WrapModels>,
+    trace_content: TraceContent,
     name: Option<Arc<str>>,
     lease: Duration,
+    content: ContentLimits,
     ids: Ids,
 }
 
@@ -136,6 +149,34 @@ impl EngineBuilder {
         self
     }
 
+    /// How sessions get their titles, where their agent does not say.
+    #[must_use]
+    pub fn titles(mut self, titles: Titles) -> Self {
+        self.titles = titles;
+        self
+    }
+
+    /// What a message may hold.
+    #[must_use]
+    pub fn content_limits(mut self, content: ContentLimits) -> Self {
+        self.content = content;
+        self
+    }
+
+    /// Puts something between turns and their models, such as a quota.
+    #[must_use]
+    pub fn wrap_models(mut self, wrap: WrapModels) -> Self {
+        self.wrap_models = Some(wrap);
+        self
+    }
+
+    /// Whether spans hold what people, models and tools say; they do not otherwise.
+    #[must_use]
+    pub fn trace_content(mut self, content: TraceContent) -> Self {
+        self.trace_content = content;
+        self
+    }
+
     /// Replaces what tools do, for evals.
     #[must_use]
     pub fn wrap_tools(mut self, wrap: WrapTools) -> Self {
@@ -174,14 +215,20 @@ impl EngineBuilder {
             self.domain.ok_or(EngineError::Missing("an agent: call `agent` or `domain`"))?;
         let models =
             self.models.ok_or(EngineError::Missing("a model: call `model` or `models`"))?;
-        let assembler =
+        let mut assembler =
             Assembler::new(domain, models, self.policy, self.clock, self.limits, self.wrap)?;
+        let store = self.store.unwrap_or_else(|| Arc::new(MemoryStore::new()));
+        assembler.keep_outputs(store.clone())?;
+        assembler.set_titles(self.titles);
+        assembler.wrap_models(self.wrap_models);
+        assembler.trace_content = self.trace_content;
         let name = self.name.unwrap_or_else(|| (self.ids)().into());
         Ok(Engine(Arc::new(Inner {
             assembler: Arc::new(assembler),
-            store: self.store.unwrap_or_else(|| Arc::new(MemoryStore::new())),
+            store,
             name,
             lease: self.lease,
+            content: self.content,
             ids: self.ids,
             running: Mutex::default(),
         })))
@@ -197,6 +244,7 @@ struct Inner {
     store: Arc<dyn Store>,
     name: Arc<str>,
     lease: Duration,
+    content: ContentLimits,
     ids: Ids,
     running: Mutex<BTreeMap<SessionKey, Weak<Control>>>,
 }
@@ -204,8 +252,8 @@ struct Inner {
 /// A message to an agent.
 #[derive(Clone, Debug)]
 pub struct Submission {
-    /// The text.
-    pub text: String,
+    /// What it says.
+    pub content: Content,
     /// Who wrote it.
     pub author: Option<UserId>,
     /// Whether a person wrote it.
@@ -220,13 +268,17 @@ pub struct Submission {
     pub delivery: Delivery,
     /// Submitting twice under one key starts one turn.
     pub idempotency_key: Option<String>,
+    /// What the turn's model calls are booked to beside the person, such as the id of an API key.
+    pub account: Option<Arc<str>>,
+    /// The id under which the front end that sends it knows it.
+    pub client_id: Option<String>,
 }
 
 impl Submission {
     /// A person's message.
-    pub fn new(text: impl Into<String>) -> Self {
+    pub fn new(content: impl Into<Content>) -> Self {
         Self {
-            text: text.into(),
+            content: content.into(),
             author: None,
             origin: Origin::Person,
             surroundings: Surroundings::default(),
@@ -234,6 +286,8 @@ impl Submission {
             mode: RunMode::Interactive,
             delivery: Delivery::Queue,
             idempotency_key: None,
+            account: None,
+            client_id: None,
         }
     }
 
@@ -241,6 +295,13 @@ impl Submission {
     #[must_use]
     pub fn captured(mut self) -> Self {
         self.mode = RunMode::Capture;
+        self
+    }
+
+    /// With an image or file, after what it says so far.
+    #[must_use]
+    pub fn attach(mut self, part: ContentPart) -> Self {
+        self.content = self.content.with(part);
         self
     }
 
@@ -293,9 +354,13 @@ impl Engine {
             policy: Policy::default(),
             clock: Clock::system(),
             limits: TurnLimits::default(),
+            titles: Titles::default(),
+            wrap_models: None,
+            trace_content: TraceContent::default(),
             wrap: None,
             name: None,
             lease: LEASE,
+            content: ContentLimits::default(),
             ids: Arc::new(|| uuid::Uuid::now_v7().simple().to_string()),
         }
     }
@@ -313,6 +378,11 @@ impl Engine {
     /// The one builder of runtimes.
     pub fn assembler(&self) -> &Arc<Assembler> {
         &self.0.assembler
+    }
+
+    /// Now, by the engine's clock.
+    pub fn now(&self) -> turnbuckle_core::time::Timestamp {
+        self.0.assembler.clock.now()
     }
 
     /// Takes back what an earlier run of this process, by its name, still holds.
@@ -371,26 +441,45 @@ impl Engine {
     pub async fn post_message(
         &self,
         key: &SessionKey,
-        s: Submission,
+        mut s: Submission,
     ) -> Result<Receipt, EngineError> {
+        let idempotency_key = s.idempotency_key.take();
+        let input = self.compose(key, s).await?;
+        self.post(key, input, idempotency_key).await
+    }
+
+    /// What is posted for a message. What is attached to it is stored already.
+    ///
+    /// # Errors
+    /// When it holds what cannot be taken; those of the store.
+    pub async fn compose(&self, key: &SessionKey, s: Submission) -> Result<Posted, EngineError> {
+        let content = attachments::keep(&*self.0.store, key, s.content, &self.0.content).await?;
         let turn = TurnId::from(format!("t_{}", (self.0.ids)()));
         let now = self.0.assembler.clock.now();
         let message = UserMessage {
             id: turn.user_message(),
             turn,
             at: now,
-            text: s.text,
+            content,
             author: s.author,
             origin: s.origin,
             surroundings: s.surroundings,
+            client_id: s.client_id,
         };
-        let options = TurnOptions { model: s.model, mode: s.mode };
-        let input = Posted::Message {
+        let options = TurnOptions { model: s.model, mode: s.mode, account: s.account };
+        Ok(Posted::Message {
             delivery: s.delivery,
             message: Box::new(message),
             options: serde_json::to_value(options).unwrap_or_default().into(),
-        };
-        self.post(key, input, s.idempotency_key).await
+        })
+    }
+
+    /// What was attached to a message of a session, by the id under which the message refers to it.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn attachment(&self, key: &SessionKey, id: &str) -> Result<Attachment, EngineError> {
+        Ok(attachments::read(&*self.0.store, key, id).await?)
     }
 
     async fn post(
@@ -402,9 +491,7 @@ impl Engine {
         let now = self.0.assembler.clock.now();
         let receipt =
             self.0.store.post(Post { key: key.clone(), idempotency_key, input, now }).await?;
-        if let Some(control) = self.running(key) {
-            control.knock();
-        }
+        self.knock(key);
         Ok(receipt)
     }
 
@@ -451,6 +538,15 @@ impl Engine {
         Ok(self.work(key))
     }
 
+    /// Tells the owner of a session, when it is at work in this process, that something was posted; whether it is.
+    pub fn knock(&self, key: &SessionKey) -> bool {
+        let running = self.running(key);
+        if let Some(control) = &running {
+            control.knock();
+        }
+        running.is_some()
+    }
+
     /// Works through what waits in a session, an unfinished turn of an ended process first.
     pub fn work(&self, key: &SessionKey) -> Submitted {
         let control = {
@@ -469,6 +565,7 @@ impl Engine {
             key: key.clone(),
             name: self.0.name.clone(),
             lease: self.0.lease,
+            media_limit: self.0.content.max_request_bytes,
             control: control.clone(),
             outlet: outlet.clone(),
         };
@@ -479,7 +576,7 @@ impl Engine {
                 Owner::run(parts.clone()).await;
                 // Whoever posted before this line knocked; whoever posts after it finds nobody at work and comes itself.
                 leave.step_out();
-                if !again.take_knock() || !leave.step_in(&again) {
+                if again.is_parked() || !again.take_knock() || !leave.step_in(&again) {
                     break;
                 }
             }
@@ -513,6 +610,7 @@ impl Engine {
     ) -> Result<Vec<ApplyReport>, EngineError> {
         let assembler = &self.0.assembler;
         let session = self.0.store.session(key).await?;
+        let session_model = session.model.as_deref().and_then(ModelRef::parse);
         let loaded = self.0.store.load(key).await?;
         let state = SessionState::load(loaded.state.as_deref());
         let control = Control::new();
@@ -525,6 +623,7 @@ impl Engine {
             mode: RunMode::Interactive,
             surroundings: state.surroundings(),
             at: assembler.clock.now(),
+            account: None,
         };
         let domain_turn: Arc<dyn DomainTurn> =
             Arc::from(assembler.domain.open_turn(state.domain().as_ref(), &info));
@@ -532,13 +631,14 @@ impl Engine {
         let runtime = assembler.assemble(Choices {
             info,
             model: None,
-            session_model: None,
+            session_model: session_model.as_ref(),
+            storage: Storage::Session,
             context: ContextHandle::shared(state.context()),
             domain_turn,
             cancel: control.cancel_token(),
             progress: control.clone(),
             taints: Arc::default(),
-            allowances: Arc::default(),
+            allowances: Allowances::None,
         })?;
         let apply = Apply { store: &*self.0.store, key, turn, runtime: &runtime };
         apply.run(reviews).await
@@ -572,7 +672,12 @@ impl Engine {
         history: Transcript,
         submission: impl Into<Submission>,
     ) -> Result<TurnStream, EngineError> {
-        let s = submission.into();
+        let mut s = submission.into();
+        self.0.content.check(&s.content)?;
+        if let Content::Parts(parts) = s.content {
+            let parts = parts.into_iter().map(attachments::measured).collect();
+            s.content = Content::from_parts(parts);
+        }
         let assembler = self.0.assembler.clone();
         let turn = TurnId::from(format!("t_{}", (self.0.ids)()));
         let now = assembler.clock.now();
@@ -585,6 +690,7 @@ impl Engine {
             mode: s.mode,
             surroundings: s.surroundings.clone(),
             at: now,
+            account: s.account.clone(),
         };
         let control = Control::new();
         let state = SessionState::load(None);
@@ -594,21 +700,23 @@ impl Engine {
             info,
             model: s.model.as_ref(),
             session_model: None,
+            storage: Storage::None,
             context: ContextHandle::shared(state.context()),
             domain_turn,
             cancel: control.cancel_token(),
             progress: control.clone(),
             taints: Arc::default(),
-            allowances: Arc::default(),
+            allowances: Allowances::None,
         })?;
         let message = UserMessage {
             id: turn.user_message(),
             turn,
             at: now,
-            text: s.text,
+            content: s.content,
             author: s.author,
             origin: s.origin,
             surroundings: s.surroundings,
+            client_id: s.client_id,
         };
         let machine = Turn::new(assembler.spec(&runtime, message, 0))?;
         let outlet = Outlet::default();
@@ -624,8 +732,10 @@ impl Engine {
         );
         driver.feed(Input::Begin)?;
         let drive = Box::pin(async move {
-            if let Err(e) = driver.run().await {
-                tracing::error!("a turn without a session ended with a defect: {e}");
+            let span = trace::turn(&driver.runtime.info, driver.turn.epoch());
+            match driver.run().instrument(span.clone()).await {
+                Ok(outcome) => trace::turn_ended(&span, &outcome, &driver.turn.meters().usage),
+                Err(e) => tracing::error!("a turn without a session ended with a defect: {e}"),
             }
         });
         Ok(TurnStream::new(outlet, control, drive))

@@ -455,7 +455,7 @@ async fn a_single_message_larger_than_the_window_is_trimmed_with_a_mark() {
     else {
         panic!()
     };
-    assert_eq!(user.text.len(), long.len());
+    assert_eq!(user.content.text().len(), long.len());
 }
 
 #[tokio::test]
@@ -526,7 +526,8 @@ async fn a_structured_answer_is_repaired_once() {
     assert_eq!(value, json!({"n": 7}));
     let Part::Input(asked) = &message.parts[1] else { panic!("{message:#?}") };
     assert_eq!(asked.kind, InputKind::Nudge);
-    assert!(asked.text.contains("does not satisfy the required schema"), "{}", asked.text);
+    let asked = asked.content.text();
+    assert!(asked.contains("does not satisfy the required schema"), "{asked}");
     assert!(bench.model.requests().iter().all(|r| r.output == Some(number())));
 }
 

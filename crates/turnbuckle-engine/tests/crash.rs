@@ -105,6 +105,32 @@ async fn a_process_that_dies_at_any_commit_loses_and_repeats_nothing() {
     assert_eq!(unknown_seen, ["book", "pay"]);
 }
 
+/// What a turn of these tool rounds commits.
+async fn commits(rounds: &[(&str, &str)]) -> usize {
+    let call = |(tool, args): &(&str, &str)| calling(&[("a", *tool, *args)]);
+    let script = rounds.iter().map(call).chain([text("Done.")]).collect();
+    let store = MortalStore::new(Arc::new(MemoryStore::new()), None);
+    let engine = builder(Arc::new(by_request(script)), &World::default(), story::agents())
+        .shared_store(store.clone())
+        .build()
+        .unwrap();
+    let key = engine.create_session("acme", "ada", "main").await.unwrap().key;
+    let turn = engine.submit(&key, "Go on.").await.unwrap();
+    let events = drain(turn.stream().unwrap()).await;
+    assert!(matches!(events.last().unwrap().kind, EventKind::TurnCompleted { .. }));
+    store.commits()
+}
+
+#[tokio::test]
+async fn a_read_shares_a_commit_with_what_it_follows_from_and_what_acts_is_stored_before_and_after()
+{
+    let (read, tag) = (("look_up", r#"{"key": "blue"}"#), ("tag", r#"{"key": "paid"}"#));
+    let plain = commits(&[]).await;
+    assert_eq!(commits(&[read]).await, plain + 1);
+    assert_eq!(commits(&[read, read]).await, plain + 2);
+    assert_eq!(commits(&[tag]).await, plain + 2);
+}
+
 #[tokio::test]
 async fn a_process_that_dies_again_and_again_comes_to_the_end() {
     let expected = undisturbed().await;

@@ -63,6 +63,7 @@ async fn the_next_turn_reads_what_was_said_and_done() {
             "tool-call-completed",
             "usage",
             "agent-completed",
+            "session-title-updated",
             "assistant-message-finished",
             "turn-completed",
         ]
@@ -79,7 +80,7 @@ async fn the_next_turn_reads_what_was_said_and_done() {
         .await
         .iter()
         .map(|m| match m {
-            Message::User(m) => m.text.clone(),
+            Message::User(m) => m.content.text().into_owned(),
             Message::Assistant(m) => m.text(),
             Message::System(_) => "card".into(),
         })
@@ -272,11 +273,11 @@ async fn steering_enters_the_running_turn_at_its_next_step() {
     bench.check(&key).await;
     let message = bench.message(&key).await;
     let Part::Input(entered) = &message.parts[1] else { panic!("{message:#?}") };
-    assert_eq!((entered.kind, entered.text.as_str()), (InputKind::Steering, "in blue"));
+    assert_eq!((entered.kind, &*entered.content.text()), (InputKind::Steering, "in blue"));
     assert_eq!(message.text(), "In blue, then.");
     let seen = items(&bench.last_request());
     assert!(matches!(&seen[2], Item::ToolResults { .. }));
-    assert!(matches!(&seen[3], Item::User { text } if text == "in blue"));
+    assert_eq!(seen[3], Item::user("in blue"));
     check_prefixes(&bench.model.requests());
     // It is part of the turn and opened none of its own.
     assert_eq!(bench.store.turns(&key).await.unwrap().len(), 1);

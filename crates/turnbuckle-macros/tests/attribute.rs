@@ -66,9 +66,15 @@ async fn call(tool: FnTool, args: Value) -> (Verdict, Option<ExecuteResult>) {
         stage: PrepareStage::First,
     };
     let verdict = prepare(&env, &check).await;
-    let Verdict::Run { args } = &verdict else { return (verdict, None) };
-    let run =
-        ExecuteCall { call, tool: name, args: args.clone(), mode: ExecuteMode::Real, reason: None };
+    let Verdict::Run { args, warnings } = &verdict else { return (verdict, None) };
+    let run = ExecuteCall {
+        call,
+        tool: name,
+        args: args.clone(),
+        mode: ExecuteMode::Real,
+        reason: None,
+        warnings: warnings.clone(),
+    };
     let result = execute(&env, &run).await.result;
     (verdict, Some(result))
 }

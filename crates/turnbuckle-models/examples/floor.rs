@@ -45,7 +45,7 @@ async fn run(model: &dyn Model, calls: u32) -> usize {
     let mut characters = 0;
     for _ in 0..calls {
         let mut transcript = Transcript::default();
-        transcript.push_item(Item::User { text: "Hello".into() });
+        transcript.push_item(Item::user("Hello"));
         let request = ModelRequest::new(model.id().model.clone(), transcript);
         let mut sink = |delta: ModelDelta<'_>| {
             if let ModelDelta::Text { text, .. } = delta {

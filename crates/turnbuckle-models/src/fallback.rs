@@ -4,6 +4,7 @@ use crate::catalogue::ModelInfo;
 use crate::model::{CallFailure, DeltaSink, Model};
 use futures_util::future::BoxFuture;
 use std::sync::Arc;
+use std::time::Duration;
 use turnbuckle_core::error::{ModelError, ModelErrorKind};
 use turnbuckle_core::model::{ModelDelta, ModelRef, ModelRequest, ModelResponse};
 
@@ -11,6 +12,7 @@ use turnbuckle_core::model::{ModelDelta, ModelRef, ModelRequest, ModelResponse};
 ///
 /// The next is asked only when the one before failed for its provider's reasons and before any content arrived; a bad
 /// request, a refused key or a prompt that is too long is the caller's to mend, and would fail or be hidden by the next.
+/// A model whose provider holds calls back is not waited for while there is another; when all are held back, the last is.
 /// The request's model is replaced by each model's own name. The answer says who gave it.
 pub struct FallbackModel {
     chain: Vec<Arc<dyn Model>>,
@@ -58,7 +60,12 @@ impl Model for FallbackModel {
     ) -> BoxFuture<'a, Result<ModelResponse, CallFailure>> {
         Box::pin(async move {
             let mut failed: Option<CallFailure> = None;
-            for model in &self.chain {
+            let mut models = self.chain.iter().peekable();
+            while let Some(model) = models.next() {
+                if let (Some(rest), Some(_)) = (model.held(), models.peek()) {
+                    failed = Some(joined(failed.take(), held_back(rest), model.id()));
+                    continue;
+                }
                 let mut told = false;
                 let mut watching = |delta: ModelDelta<'_>| {
                     told = true;
@@ -88,6 +95,16 @@ impl Model for FallbackModel {
             }))
         })
     }
+}
+
+/// Stands for the failure of a model that was not even asked.
+fn held_back(rest: Duration) -> CallFailure {
+    let mut error = ModelError::new(
+        ModelErrorKind::RateLimited,
+        format!("the provider takes no calls for another {:.1} s", rest.as_secs_f64()),
+    );
+    error.retry_after_ms = Some(rest.as_millis().try_into().unwrap_or(u64::MAX));
+    error.into()
 }
 
 /// The last failure, with the words of those before it.

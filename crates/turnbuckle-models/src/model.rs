@@ -8,6 +8,7 @@
 use crate::catalogue::ModelInfo;
 use futures_util::future::BoxFuture;
 use std::fmt;
+use std::time::Duration;
 use turnbuckle_core::error::ModelError;
 use turnbuckle_core::model::{ModelDelta, ModelRef, ModelRequest, ModelResponse};
 
@@ -18,6 +19,11 @@ pub trait Model: Send + Sync {
 
     /// Window, output limit, prices, capabilities and tokenizer.
     fn info(&self) -> &ModelInfo;
+
+    /// How long calls are held back at the moment because the provider said so; a call would wait for it.
+    fn held(&self) -> Option<Duration> {
+        None
+    }
 
     /// One attempt; nothing is repeated inside. The request's `model` is sent as it is. Deltas go to `sink` as they
     /// arrive; for a call with [`Delivery::Whole`](turnbuckle_core::model::Delivery::Whole) there may be none.

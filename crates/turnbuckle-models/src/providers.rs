@@ -1,6 +1,7 @@
 //! All configured providers, and the model that is taken when nobody chose one.
 
-use crate::config::{ConfigError, HostKind, Preset, ProviderConfig, presets};
+use crate::config::{self, ConfigError, HostKind, Preset, ProviderConfig, presets};
+use crate::embed::{EmbedOptions, Embedder, LexicalEmbedder};
 use crate::endpoint::Endpoint;
 use crate::model::Model;
 use futures_util::future::join_all;
@@ -111,6 +112,23 @@ impl Providers {
         Ok(locked(&self.models).entry(id.clone()).or_insert(model).clone())
     }
 
+    /// The embedding model of that name; `lexical:ngrams` needs no provider.
+    ///
+    /// # Errors
+    /// When its provider is not configured well enough to be called, or has no embeddings.
+    pub fn embedder(
+        &self,
+        id: &ModelRef,
+        options: EmbedOptions,
+    ) -> Result<Arc<dyn Embedder>, ConfigError> {
+        if &*id.provider == LexicalEmbedder::PROVIDER && !self.configs.contains_key(&*id.provider) {
+            let lexical =
+                options.dimensions.map_or_else(LexicalEmbedder::default, LexicalEmbedder::new);
+            return Ok(Arc::new(lexical));
+        }
+        self.endpoint(&id.provider)?.embedder(&id.model, options)
+    }
+
     /// Chooses a model without being told: the first known provider whose key is set, else the first local server that
     /// answers. `TURNBUCKLE_MODEL` (`provider:model`, or a model's name alone) wins over what is found.
     ///
@@ -145,7 +163,7 @@ impl Providers {
     /// the environment.
     fn candidates(&self) -> Vec<(String, Option<Preset>, String)> {
         let mut found = Vec::new();
-        for preset in presets().into_iter().filter(|p| p.host != HostKind::Local) {
+        for preset in presets().into_iter().filter(|p| self.considers(p)) {
             let key = preset.key_env.iter().find(|v| (self.env)(v).is_some());
             let reason = match key {
                 _ if self.configs.contains_key(&preset.name) => {
@@ -168,6 +186,12 @@ impl Providers {
             .collect();
         found.extend(others);
         found
+    }
+
+    /// Whether a known provider may be taken: a local server only once it answers, a cloud only when the configuration names it.
+    fn considers(&self, preset: &Preset) -> bool {
+        let by_key = preset.detected == config::Detected::ByKey;
+        preset.host != HostKind::Local && (by_key || self.configs.contains_key(&preset.name))
     }
 
     /// Whether the provider's URL is not the preset's own, so that its default model means nothing.

@@ -323,6 +323,46 @@ async fn connections_are_used_again() {
     assert_eq!((server.requests().len(), server.connections()), (3, 1));
 }
 
+/// A server that answers one request per connection and closes it without saying so.
+async fn closing_server() -> (String, tokio::sync::mpsc::UnboundedReceiver<usize>) {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base = format!("http://{}/v1", listener.local_addr().unwrap());
+    let (closed, connections) = tokio::sync::mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut seen = Vec::new();
+            while !seen.ends_with(b"}") {
+                if stream.read_buf(&mut seen).await.unwrap() == 0 {
+                    break;
+                }
+            }
+            let body = ChatAnswer::new("m").text("x").stream().body().to_vec();
+            let head = format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {}\r\n\r\n",
+                body.len()
+            );
+            stream.write_all(&[head.as_bytes(), &body].concat()).await.unwrap();
+            drop(stream);
+            closed.send(seen.windows(5).filter(|w| w == b"POST ").count()).unwrap();
+        }
+    });
+    (base, connections)
+}
+
+#[tokio::test]
+async fn a_connection_that_was_closed_at_rest_is_replaced_and_nothing_is_sent_twice() {
+    let (base, mut connections) = closing_server().await;
+    let config = ProviderConfig { base_url: Some(base), ..ProviderConfig::default() };
+    let model = Arc::new(endpoint(&config)).model("m");
+    for _ in 0..5 {
+        assert_eq!(ask(&*model).await.result.map(|r| text_of(&r)), Ok("x".to_owned()));
+        assert_eq!(connections.recv().await, Some(1), "one request per connection");
+    }
+    assert!(connections.try_recv().is_err());
+}
+
 #[tokio::test]
 async fn models_are_listed_and_a_refused_key_is_the_providers_own_error() {
     let server = FakeModelServer::start().await;

@@ -174,3 +174,23 @@ async fn an_outage_falls_back_over_http_too() {
     assert_eq!(ask(&chain).await.result.unwrap_err().error.kind, ModelErrorKind::BadRequest);
     assert_eq!(other.requests().len(), 1);
 }
+
+#[tokio::test]
+async fn a_provider_that_holds_calls_back_is_passed_over_while_there_is_another() {
+    let server = FakeModelServer::start().await;
+    server.enqueue(chat::error(429, "rate_limit_error", "slow down").header("retry-after", "100"));
+    server.enqueue(ChatAnswer::new("m").text("from the first").stream());
+    let answers = ["one", "two"].map(scripted::text);
+    let other = Arc::new(ScriptedModel::new("other", answers));
+    let first = model(&server);
+    let chain = FallbackModel::new(first.clone(), [other as Arc<dyn Model>]);
+    assert_eq!(ask(&chain).await.text, "one");
+    assert_eq!(ask(&chain).await.text, "two");
+    assert_eq!(server.requests().len(), 1, "it said itself that it takes no calls");
+
+    // Alone it is waited for.
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(110)).await;
+    tokio::time::resume();
+    assert_eq!(ask(&*first).await.text, "from the first");
+}

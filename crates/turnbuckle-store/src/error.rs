@@ -1,9 +1,9 @@
 //! What goes wrong in a store, by what the caller can do about it.
 
-use crate::model::CardAnswer;
+use crate::model::{CardAnswer, JobStatus};
 use std::error::Error;
 use std::sync::Arc;
-use turnbuckle_core::ids::{MessageId, SessionId, TurnId};
+use turnbuckle_core::ids::{JobId, MessageId, SessionId, TurnId};
 use turnbuckle_core::time::Timestamp;
 
 /// The failure underneath, as the backend told it.
@@ -18,7 +18,8 @@ pub enum StoreError {
     /// There is no such thing, or it belongs to another tenant; the two are not told apart.
     #[error("no such {what}")]
     NotFound {
-        /// The kind of thing: `session`, `turn`, `card`, `blob`, `captured action`.
+        /// The kind of thing: `session`, `turn`, `card`, `blob`, `captured action`, `allowance`, `job`,
+        /// `schedule`, `task`.
         what: &'static str,
     },
     /// Another owner holds the session.
@@ -141,9 +142,33 @@ pub enum Conflict {
         /// The one the caller read.
         expected: u64,
     },
+    /// A job of that id or idempotency key is another one.
+    #[error("job {job} was enqueued under the same id or idempotency key, and is another")]
+    JobKeyReused {
+        /// The job that is there.
+        job: JobId,
+    },
+    /// The job's status does not allow it.
+    #[error("job {job} is {}", status_name(*.status))]
+    JobStands {
+        /// The job.
+        job: JobId,
+        /// Where it stands.
+        status: JobStatus,
+    },
     /// A fork names a place the session does not have.
     #[error("the session cannot be forked there: {0}")]
     NoSuchPlace(String),
+}
+
+const fn status_name(status: JobStatus) -> &'static str {
+    match status {
+        JobStatus::Waiting => "waiting",
+        JobStatus::Running => "running",
+        JobStatus::Done => "done",
+        JobStatus::Dead => "a dead letter",
+        JobStatus::Cancelled => "called off",
+    }
 }
 
 fn show(turn: &Option<TurnId>) -> &str {

@@ -2,14 +2,15 @@
 
 use crate::error::StoreError;
 use crate::model::{
-    Blob, BlobPart, Captured, CapturedUpdate, Card, CardQuery, Claim, Commit, Committed, Fork,
-    InboxItem, Loaded, NewSession, Page, Post, Receipt, Release, Released, Session, SessionKey,
-    SessionQuery, TurnLog, TurnRecord,
+    Allowance, Blob, BlobPart, Captured, CapturedIn, CapturedQuery, CapturedUpdate, Card,
+    CardQuery, Claim, Commit, Committed, Export, Fork, InboxItem, KeptAllowance, Loaded,
+    NewSession, Page, Post, Receipt, Release, Released, Session, SessionKey, SessionQuery, TurnLog,
+    TurnRecord, UsageGroup, UsageQuery, View,
 };
 use futures_util::future::BoxFuture;
 use std::ops::Range;
 use turnbuckle_core::event::Event;
-use turnbuckle_core::ids::{MessageId, TenantId, TurnId};
+use turnbuckle_core::ids::{MessageId, SessionId, TenantId, TurnId, UserId};
 use turnbuckle_core::message::Message;
 use turnbuckle_core::time::Timestamp;
 
@@ -24,9 +25,10 @@ pub type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 ///
 /// | who | operations |
 /// |---|---|
-/// | the owner of a session | `claim`, `load`, `commit`, `renew`, `release` |
-/// | anyone, at any time | `post`, `session`, `messages`, `events`, `cards`, and the other readers |
+/// | the owner of a session | `claim`, `load`, `commit`, `renew`, `release`, `park` |
+/// | anyone, at any time | `post`, `session`, `view`, `messages`, `events`, `cards`, and the other readers |
 /// | a worker in search of work | `claimable`, `expired_cards`, `forfeit` |
+/// | whoever looks after it all | `writable`, `tenants`, `parked`, `unpark`, `usage`, `export_session`, `import_session`, `every_allowance`, `allow` |
 pub trait Store: Send + Sync + 'static {
     /// Creates a session: idle, without messages, with the fence at 0.
     ///
@@ -46,6 +48,12 @@ pub trait Store: Send + Sync + 'static {
     /// `NotFound`.
     fn load<'a>(&'a self, key: &'a SessionKey) -> StoreFuture<'a, Loaded>;
 
+    /// Reads what is needed to show a session with its last `messages` messages and to go on with its events.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    fn view<'a>(&'a self, key: &'a SessionKey, messages: u32) -> StoreFuture<'a, View>;
+
     /// Lists sessions, last updated first.
     ///
     /// # Errors
@@ -62,6 +70,12 @@ pub trait Store: Send + Sync + 'static {
         title: &'a str,
         now: Timestamp,
     ) -> StoreFuture<'a, ()>;
+
+    /// Chooses the model a session keeps, whoever owns it; it answers from the session's next turn on.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    fn set_model<'a>(&'a self, key: &'a SessionKey, model: &'a str) -> StoreFuture<'a, ()>;
 
     /// Deletes a session and all that belongs to it. Its id cannot be used again, so no late writer can meet a new session.
     ///
@@ -115,6 +129,37 @@ pub trait Store: Send + Sync + 'static {
         fence: u64,
         when: Release,
     ) -> StoreFuture<'a, Released>;
+
+    /// Sets a session aside, since the turn that is open cannot be gone on with: its journal cannot be rebuilt, say. The
+    /// session is given back as it is and is not [`claimable`](Store::claimable) any more, whatever is posted, so that no
+    /// worker takes it up again and again. Whoever can do better may claim it all the same: a newer version, or somebody who
+    /// ends the turn. The next commit that opens a turn, or says where the open one stands, makes the session an ordinary one.
+    ///
+    /// # Errors
+    /// `NotFound`; `Fenced`.
+    fn park<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        fence: u64,
+        reason: &'a str,
+        now: Timestamp,
+    ) -> StoreFuture<'a, ()>;
+
+    /// Lets workers take up a session that was set aside. Does nothing to others.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    fn unpark<'a>(&'a self, key: &'a SessionKey) -> StoreFuture<'a, ()>;
+
+    /// Lists the sessions of every tenant that are set aside, by id, from behind the one given on.
+    ///
+    /// # Errors
+    /// Only those of the backend.
+    fn parked<'a>(
+        &'a self,
+        after: Option<&'a SessionId>,
+        limit: u32,
+    ) -> StoreFuture<'a, Vec<Session>>;
 
     /// Writes one step. Repeating the last commit word for word changes nothing and gives the same answer, so a commit whose
     /// fate is unknown may be tried again.
@@ -198,6 +243,14 @@ pub trait Store: Send + Sync + 'static {
     /// Only those of the backend.
     fn claimable(&self, now: Timestamp, limit: u32) -> StoreFuture<'_, Vec<SessionKey>>;
 
+    /// Whether something can be stored at this moment, tried by storing something small where the backend could refuse.
+    ///
+    /// # Errors
+    /// `Full`, `Unavailable`, and whatever else stands in the way.
+    fn writable(&self, now: Timestamp) -> StoreFuture<'_, ()> {
+        Box::pin(async move { self.claimable(now, 1).await.map(drop) })
+    }
+
     /// Takes back every lease of `owner`, and says how many. For a process that starts and knows itself to be the only one of
     /// that name: what an earlier run left behind need not wait for its lease.
     ///
@@ -214,6 +267,12 @@ pub trait Store: Send + Sync + 'static {
         key: &'a SessionKey,
         turn: Option<&'a TurnId>,
     ) -> StoreFuture<'a, Vec<Captured>>;
+
+    /// Lists captured actions, oldest first.
+    ///
+    /// # Errors
+    /// Only those of the backend.
+    fn list_captured(&self, query: CapturedQuery) -> StoreFuture<'_, Page<CapturedIn>>;
 
     /// Changes a captured action that nobody has changed since the caller read it.
     ///
@@ -237,4 +296,69 @@ pub trait Store: Send + Sync + 'static {
         id: &'a str,
         range: Range<u64>,
     ) -> StoreFuture<'a, BlobPart>;
+
+    /// Sums up what model calls cost. Every call that a committed event records counts once, however its turn ended and
+    /// whether or not its session is there still.
+    ///
+    /// # Errors
+    /// Only those of the backend.
+    fn usage(&self, query: UsageQuery) -> StoreFuture<'_, Vec<UsageGroup>>;
+
+    /// Lists the tenants that have sessions, by id, from behind the one given on.
+    ///
+    /// # Errors
+    /// Only those of the backend.
+    fn tenants<'a>(
+        &'a self,
+        after: Option<&'a TenantId>,
+        limit: u32,
+    ) -> StoreFuture<'a, Vec<TenantId>>;
+
+    /// Reads all of a session, for another store; the content of its blobs is read with [`get_blob`](Store::get_blob).
+    ///
+    /// # Errors
+    /// `NotFound`.
+    fn export_session<'a>(&'a self, key: &'a SessionKey) -> StoreFuture<'a, Export>;
+
+    /// Writes a session that was exported: the same in everything, except that nobody holds it. Its blobs are written with
+    /// [`put_blob`](Store::put_blob); its usage counts here as well.
+    ///
+    /// # Errors
+    /// [`Conflict::SessionExists`](crate::Conflict::SessionExists); `Other` when the parts do not fit each other, such as
+    /// events with gaps.
+    fn import_session(&self, export: Export) -> StoreFuture<'_, Session>;
+
+    /// Lists what a person allowed for good, oldest first: all of it, or what is in force in a session.
+    ///
+    /// # Errors
+    /// Only those of the backend.
+    fn allowances<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        user: &'a UserId,
+        session: Option<&'a SessionId>,
+    ) -> StoreFuture<'a, Vec<Allowance>>;
+
+    /// Takes back one of them. It is not consulted from then on.
+    ///
+    /// # Errors
+    /// `NotFound`, for another person's as well.
+    fn take_back<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        user: &'a UserId,
+        allowance: &'a MessageId,
+    ) -> StoreFuture<'a, ()>;
+
+    /// Lists what everyone of every tenant allowed for good, from behind a place on (0 for all).
+    ///
+    /// # Errors
+    /// Only those of the backend.
+    fn every_allowance(&self, after: u64, limit: u32) -> StoreFuture<'_, Vec<KeptAllowance>>;
+
+    /// Adds an allowance outside any turn, unless one is there that says the same.
+    ///
+    /// # Errors
+    /// `NotFound` for the session in which it holds.
+    fn allow<'a>(&'a self, tenant: &'a TenantId, allowance: &'a Allowance) -> StoreFuture<'a, ()>;
 }

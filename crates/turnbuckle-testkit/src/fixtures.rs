@@ -9,7 +9,7 @@ use turnbuckle_core::transcript::{Item, ToolResult, Transcript};
 
 /// A user's message.
 pub fn user(text: &str) -> Item {
-    Item::User { text: text.to_owned() }
+    Item::user(text)
 }
 
 /// An answer of text alone.

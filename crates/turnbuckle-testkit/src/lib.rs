@@ -17,9 +17,13 @@
 pub mod chat;
 pub mod fixtures;
 mod gate;
+mod quota;
+mod relay;
 mod reply;
 mod server;
 
 pub use gate::Gate;
+pub use quota::{Arrival, Quota};
+pub use relay::Relay;
 pub use reply::{Reply, event};
 pub use server::{CapturedRequest, FakeModelServer};

@@ -1,8 +1,9 @@
 //! What a delta costs to decode, and a long history to encode again, beside the least a correct client must do for it.
 //!
 //! The floor of each wire reads its events into borrowed typed structs, once per frame, and appends the text: what a
-//! hand-written client for that one shape of stream would do. Run with `cargo bench -p turnbuckle-wire`, with a wire's name for that one only; each line gives
-//! nanoseconds per delta and the ratio.
+//! hand-written client for that one shape of stream would do. Run with `cargo bench -p turnbuckle-wire`, with a wire's name
+//! for that one only. Each line gives the ratio, the goal and the nanoseconds per delta; a missed goal is the exit code 1.
+//! That memory grows with the stream and no faster is a test, since it does not depend on the machine.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use serde::Deserialize;
@@ -11,12 +12,16 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 use turnbuckle_core::model::ModelDelta;
 use turnbuckle_wire::{
-    Anthropic, AnthropicOptions, Codec, Gemini, GeminiOptions, OpenAiChat, OpenAiResponses,
-    Profile, ResponsesOptions,
+    Anthropic, AnthropicOptions, Codec, Gemini, GeminiOptions, Ollama, OllamaOptions, OpenAiChat,
+    OpenAiResponses, Profile, ResponsesOptions,
 };
 
 const DELTAS: usize = 2_000;
 const ROUNDS: usize = 60;
+/// The most that decoding may cost beside the floor.
+const GOAL: f64 = 1.15;
+/// A busy machine makes single measurements too high, never too low; a miss is measured again.
+const TRIES: usize = 3;
 
 fn words() -> impl Iterator<Item = String> {
     (0..DELTAS).map(|i| match i % 10 {
@@ -82,6 +87,16 @@ fn gemini() -> String {
         );
     }
     out + "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"\"}]},\"finishReason\":\"STOP\"}]}\n\n"
+}
+
+fn ollama() -> String {
+    let mut out = String::new();
+    for word in words() {
+        out += &format!(
+            "{{\"model\":\"m\",\"created_at\":\"2026-11-27T10:00:00.123456789Z\",\"message\":{{\"role\":\"assistant\",\"content\":\"{word}\"}},\"done\":false}}\n"
+        );
+    }
+    out + "{\"model\":\"m\",\"message\":{\"role\":\"assistant\",\"content\":\"\"},\"done_reason\":\"stop\",\"done\":true,\"prompt_eval_count\":100,\"eval_count\":9}\n"
 }
 
 /// The floors: one typed struct per wire.
@@ -194,6 +209,20 @@ mod floor {
         pub text: Option<Cow<'a, str>>,
     }
 
+    #[derive(Deserialize)]
+    pub struct Ollama<'a> {
+        #[serde(borrow)]
+        pub message: OllamaMessage<'a>,
+        pub done: bool,
+        #[serde(default)]
+        pub eval_count: Option<u64>,
+    }
+    #[derive(Deserialize)]
+    pub struct OllamaMessage<'a> {
+        #[serde(borrow)]
+        pub content: Cow<'a, str>,
+    }
+
     /// Splits lines as the benchmark's floor does and hands the data to `frame`, which gives the text.
     pub fn read(bytes: &[u8], chunk: usize, mut frame: impl FnMut(&[u8], &mut String)) -> String {
         let mut carry: Vec<u8> = Vec::new();
@@ -217,8 +246,12 @@ mod floor {
     }
 
     fn data(line: &[u8], text: &mut String, frame: &mut impl FnMut(&[u8], &mut String)) {
-        let Some(payload) = line.strip_prefix(b"data:") else { return };
-        let payload = payload.trim_ascii();
+        // Lines of an event stream, or documents of their own.
+        let payload = match line.strip_prefix(b"data:") {
+            Some(payload) => payload.trim_ascii(),
+            None if line.starts_with(b"{") => line,
+            None => return,
+        };
         if payload != b"[DONE]" {
             frame(payload, text);
         }
@@ -242,30 +275,56 @@ fn ours(codec: &dyn Codec, bytes: &[u8], chunk: usize) -> usize {
 }
 
 /// The best of many rounds, alternating, so that both sides see the same machine.
-fn compare(name: &str, bytes: &[u8], codec: &dyn Codec, floor: impl Fn(&[u8], usize) -> usize) {
-    let wanted = std::env::args().skip(1).find(|a| !a.starts_with('-'));
-    if wanted.is_some_and(|w| w != name) {
-        return;
-    }
-    // A read from a socket gives some kilobytes at once.
-    let chunk = 16 * 1024;
+fn measure(
+    bytes: &[u8],
+    codec: &dyn Codec,
+    floor: &impl Fn(&[u8], usize) -> usize,
+) -> (Duration, Duration) {
     let (mut best_ours, mut best_floor) = (Duration::MAX, Duration::MAX);
-    assert_eq!(ours(codec, bytes, chunk), floor(bytes, chunk), "{name}: both read the same");
     for _ in 0..ROUNDS {
         let begun = Instant::now();
-        black_box(floor(black_box(bytes), chunk));
+        black_box(floor(black_box(bytes), CHUNK));
         best_floor = best_floor.min(begun.elapsed());
         let begun = Instant::now();
-        black_box(ours(codec, black_box(bytes), chunk));
+        black_box(ours(codec, black_box(bytes), CHUNK));
         best_ours = best_ours.min(begun.elapsed());
     }
+    (best_ours, best_floor)
+}
+
+/// A read from a socket gives some kilobytes at once.
+const CHUNK: usize = 16 * 1024;
+
+/// Prints how a wire does beside its floor; `false` when it misses the goal.
+fn compare(
+    name: &str,
+    bytes: &[u8],
+    codec: &dyn Codec,
+    floor: impl Fn(&[u8], usize) -> usize,
+) -> bool {
+    let wanted = std::env::args().skip(1).find(|a| !a.starts_with('-'));
+    if wanted.is_some_and(|w| w != name) {
+        return true;
+    }
+    assert_eq!(ours(codec, bytes, CHUNK), floor(bytes, CHUNK), "{name}: both read the same");
     let per = |d: Duration| d.as_nanos() as f64 / DELTAS as f64;
+    let ratio = |(ours, floor): (Duration, Duration)| per(ours) / per(floor);
+    let mut best = measure(bytes, codec, &floor);
+    for _ in 1..TRIES {
+        if ratio(best) > GOAL {
+            let again = measure(bytes, codec, &floor);
+            best = if ratio(again) < ratio(best) { again } else { best };
+        }
+    }
+    let ok = ratio(best) <= GOAL;
     println!(
-        "{name:<22} {:>7.0} ns/delta   floor {:>7.0}   ratio {:.2}",
-        per(best_ours),
-        per(best_floor),
-        per(best_ours) / per(best_floor)
+        "wire {name} ratio={:.2} goal={GOAL} {} ({:.0} ns per delta, floor {:.0})",
+        ratio(best),
+        if ok { "ok" } else { "MISSED" },
+        per(best.0),
+        per(best.1),
     );
+    ok
 }
 
 /// A history of 200 messages: rendered for the first time, again, and copied, which is the least it can cost.
@@ -275,9 +334,8 @@ fn encode_again(name: &str, codec: &dyn Codec) {
     let history = || {
         let mut transcript = Transcript::default();
         for i in 0..200 {
-            transcript.push_item(Item::User {
-                text: format!("{i} {}", "some words of history\n".repeat(52)),
-            });
+            transcript
+                .push_item(Item::user(format!("{i} {}", "some words of history\n".repeat(52))));
         }
         ModelRequest::new("m", transcript)
     };
@@ -303,7 +361,7 @@ fn encode_again(name: &str, codec: &dyn Codec) {
     );
 }
 
-fn main() {
+fn main() -> std::process::ExitCode {
     let chat_codec = OpenAiChat::new("p", Profile::named("openai").unwrap());
     let chat_floor = |bytes: &[u8], chunk: usize| {
         floor::read(bytes, chunk, |data, text| {
@@ -323,9 +381,9 @@ fn main() {
         })
         .len()
     };
-    compare("openai-chat", chat().as_bytes(), &chat_codec, chat_floor);
-    compare("openai-chat arguments", chat_arguments().as_bytes(), &chat_codec, chat_floor);
-    compare(
+    let mut ok = compare("openai-chat", chat().as_bytes(), &chat_codec, chat_floor);
+    ok &= compare("openai-chat-arguments", chat_arguments().as_bytes(), &chat_codec, chat_floor);
+    ok &= compare(
         "anthropic",
         anthropic().as_bytes(),
         &Anthropic::new("p", AnthropicOptions::default()),
@@ -342,7 +400,7 @@ fn main() {
         },
     );
     let responses_codec = OpenAiResponses::new("p", ResponsesOptions::default());
-    compare("openai-responses", responses().as_bytes(), &responses_codec, |bytes, chunk| {
+    ok &= compare("openai-responses", responses().as_bytes(), &responses_codec, |bytes, chunk| {
         floor::read(bytes, chunk, |data, text| {
             let event: floor::Responses<'_> = serde_json::from_slice(data).unwrap();
             black_box((event.kind, event.output_index));
@@ -350,7 +408,7 @@ fn main() {
         })
         .len()
     });
-    compare(
+    ok &= compare(
         "gemini",
         gemini().as_bytes(),
         &Gemini::new("p", GeminiOptions::default()),
@@ -370,10 +428,20 @@ fn main() {
             .len()
         },
     );
+    let local = Ollama::new("p", OllamaOptions::default());
+    ok &= compare("ollama", ollama().as_bytes(), &local, |bytes, chunk| {
+        floor::read(bytes, chunk, |data, text| {
+            let chunk: floor::Ollama<'_> = serde_json::from_slice(data).unwrap();
+            black_box((chunk.done, chunk.eval_count));
+            text.push_str(&chunk.message.content);
+        })
+        .len()
+    });
     if std::env::args().skip(1).all(|a| a.starts_with('-')) {
         encode_again("openai-chat", &chat_codec);
         encode_again("anthropic", &Anthropic::new("p", AnthropicOptions::default()));
         encode_again("openai-responses", &responses_codec);
         encode_again("gemini", &Gemini::new("p", GeminiOptions::default()));
     }
+    if ok { std::process::ExitCode::SUCCESS } else { std::process::ExitCode::FAILURE }
 }

@@ -1,7 +1,9 @@
 //! What every decoder gathers: the blocks in the order in which they began, and the head of the answer.
 
+use crate::errors;
+use turnbuckle_core::error::ModelError;
 use turnbuckle_core::model::{Block, ModelDelta, ModelResponse};
-use turnbuckle_core::part::Native;
+use turnbuckle_core::part::{Native, NativeBlock};
 use turnbuckle_core::usage::{FinishReason, Usage};
 
 /// The finish reason of an answer that did not end.
@@ -21,12 +23,12 @@ pub(crate) struct Origin {
 
 impl Origin {
     pub fn native(&self, data: serde_json::Value) -> Native {
-        Native {
+        Native::from(NativeBlock {
             wire: self.wire.to_owned(),
             provider: self.provider.clone(),
             model: self.model.clone(),
             data: data.into(),
-        }
+        })
     }
 }
 
@@ -38,11 +40,42 @@ pub(crate) struct Answer {
     pub finish: Option<FinishReason>,
     pub id: Option<String>,
     pub model: Option<String>,
+    /// Whether anything of an answer came, be it without content.
+    pub begun: bool,
+    /// Whether the stream ended inside a frame.
+    pub torn: bool,
 }
 
 impl Answer {
     pub fn new(origin: Origin) -> Self {
-        Self { origin, blocks: Vec::new(), finish: None, id: None, model: None }
+        Self {
+            origin,
+            blocks: Vec::new(),
+            finish: None,
+            id: None,
+            model: None,
+            begun: false,
+            torn: false,
+        }
+    }
+
+    /// What became of a frame: taken, unreadable, or torn by the end of the stream.
+    #[inline]
+    pub fn taken(
+        &mut self,
+        read: Result<Result<(), ModelError>, serde_json::Error>,
+        data: &[u8],
+        unterminated: bool,
+    ) -> Result<(), ModelError> {
+        match read {
+            Ok(taken) => taken,
+            // What breaks off is torn; what is wrong before its end was never right.
+            Err(error) if unterminated && (error.is_eof() || b"[DONE]".starts_with(data)) => {
+                self.torn = true;
+                Ok(())
+            }
+            Err(error) => Err(errors::unreadable(data, &error)),
+        }
     }
 
     /// Takes the head's fields from a frame; the first id and the latest model count.

@@ -218,7 +218,7 @@ fn kind(told: &Told) -> ModelErrorKind {
         return ContentFilter;
     }
     if code(&["overloaded", "unavailable", "capacity_exceeded", "insufficient_system_resource"])
-        || (told.status != Some(400) && said(&["overloaded"]))
+        || (told.status != Some(400) && said(&["overloaded", "server busy"]))
     {
         return Overloaded;
     }

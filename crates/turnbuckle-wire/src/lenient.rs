@@ -4,7 +4,10 @@
 //! hold no escapes, so that reading a delta allocates nothing.
 
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{self, Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use serde_path_to_error::{Path, Segment, Track};
 use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
@@ -250,34 +253,75 @@ impl<'de> Deserialize<'de> for Skip {
 
 /// Reads a frame. The whole is checked for UTF-8 once, which is cheaper than checking each string of it.
 ///
-/// One that breaks a type's rules only by repeating a member is read again with the last one winning; bytes that are no
-/// UTF-8 become replacement characters.
+/// One that is JSON but breaks a type's rules is read again without what breaks them: of a repeated member the last wins, and
+/// a value of the wrong type is absent. Bytes that are no UTF-8 become replacement characters.
 #[inline]
 pub(crate) fn read<'a, T: Deserialize<'a>>(
     data: &'a [u8],
     spare: &'a mut Vec<u8>,
 ) -> Result<T, serde_json::Error> {
     match std::str::from_utf8(data) {
-        Ok(text) => match serde_json::from_str(text) {
-            Ok(frame) => Ok(frame),
-            Err(error) => read_repeated(data, spare, error),
-        },
-        Err(_) => {
-            spare.extend_from_slice(String::from_utf8_lossy(data).as_bytes());
-            serde_json::from_slice(spare)
-        }
+        Ok(text) => serde_json::from_str(text).or_else(|_| mend(text, spare)),
+        Err(_) => mend(&String::from_utf8_lossy(data), spare),
     }
 }
 
+/// What stands within a frame, to be [read]; whatever is no object counts as an empty one.
+pub(crate) fn within(raw: &RawValue) -> &[u8] {
+    let text = raw.get();
+    if text.starts_with('{') { text.as_bytes() } else { b"{}" }
+}
+
+/// A frame with more values out of place than this is of another protocol.
+const MENDED_VALUES: usize = 8;
+/// Each value that is out of place takes a copy of the frame, so that of a large one fewer are mended.
+const MENDED_BYTES: usize = 1 << 20;
+
+/// Reads a frame without what keeps it from being read, taken out one by one.
 #[cold]
-fn read_repeated<'a, T: Deserialize<'a>>(
-    data: &[u8],
+fn mend<'a, T: Deserialize<'a>>(
+    text: &str,
     spare: &'a mut Vec<u8>,
-    error: serde_json::Error,
 ) -> Result<T, serde_json::Error> {
-    let Ok(tree) = serde_json::from_slice::<serde_json::Value>(data) else { return Err(error) };
-    serde_json::to_writer(&mut *spare, &tree)?;
-    serde_json::from_slice(spare)
+    let mut tree: Value = serde_json::from_str(text)?;
+    // What is read may be borrowed from any attempt, so each has a place of its own.
+    let most = serde_json::to_vec(&tree)?.len();
+    spare.resize(most * (1 + MENDED_VALUES.min(MENDED_BYTES / most)), 0);
+    let mut first = None;
+    for room in spare.chunks_exact_mut(most) {
+        let text = serde_json::to_vec(&tree)?;
+        let (here, _) = room.split_at_mut(text.len());
+        here.copy_from_slice(&text);
+        let mut track = Track::new();
+        let mut json = serde_json::Deserializer::from_slice(here);
+        match T::deserialize(serde_path_to_error::Deserializer::new(&mut json, &mut track)) {
+            Ok(frame) => return Ok(frame),
+            Err(wrong) => first.get_or_insert(wrong),
+        };
+        if !remove(&mut tree, &track.path()) {
+            break;
+        }
+    }
+    Err(first.unwrap_or_else(|| de::Error::custom("the frame cannot be mended")))
+}
+
+/// Removes the value at a path; `false` when there is none below the root.
+fn remove(tree: &mut Value, path: &Path) -> bool {
+    let steps: Vec<_> = path.iter().filter(|step| !matches!(step, Segment::Unknown)).collect();
+    let Some((last, above)) = steps.split_last() else { return false };
+    let holder = above.iter().try_fold(tree, |at, step| match step {
+        Segment::Map { key } => at.get_mut(key),
+        Segment::Seq { index } => at.get_mut(index),
+        _ => None,
+    });
+    match (holder, last) {
+        (Some(Value::Object(map)), Segment::Map { key }) => map.remove(key).is_some(),
+        (Some(Value::Array(items)), Segment::Seq { index }) if *index < items.len() => {
+            items.remove(*index);
+            true
+        }
+        _ => false,
+    }
 }
 
 #[cfg(test)]
@@ -350,5 +394,49 @@ mod tests {
         let mut spare = Vec::new();
         let p: Probe<'_> = read(br#"{"count":1,"count":2}"#, &mut spare).unwrap();
         assert_eq!(p.count.0, Some(2));
+    }
+
+    #[test]
+    fn what_a_type_cannot_hold_is_taken_out_of_the_frame() {
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Strict<'a> {
+            #[serde(borrow)]
+            list: Vec<Probe<'a>>,
+            number: Option<u64>,
+            #[serde(borrow)]
+            raw: Option<&'a RawValue>,
+        }
+        let read_strict = |json: &str| {
+            let mut spare = Vec::new();
+            let s: Result<Strict<'_>, _> = read(json.as_bytes(), &mut spare);
+            let text = |p: &Probe<'_>| p.text.or_empty().to_owned();
+            s.map(|s| (s.list.iter().map(text).collect::<Vec<_>>(), s.number, s.raw.is_some()))
+                .map_err(|e| e.to_string())
+        };
+        let list = r#"{"list":[3,{"text":"a"},"x",{"text":"b"}],"number":"no","raw":{"list":1}}"#;
+        assert_eq!(read_strict(list), Ok((vec!["a".into(), "b".into()], None, true)));
+        assert_eq!(read_strict(r#"{"list":"x","number":4}"#), Ok((vec![], Some(4), false)));
+        let many = format!(r#"{{"list":{:?}}}"#, vec![1; 20]);
+        assert!(read_strict(&many).unwrap_err().contains("invalid type"));
+        // Of a large frame fewer are mended, and one that only repeats a member always is.
+        let large = "x".repeat(MENDED_BYTES);
+        let twice = format!(r#"{{"number":1,"number":2,"list":[{{"text":"{large}"}}]}}"#);
+        assert_eq!(read_strict(&twice), Ok((vec![large.clone()], Some(2), false)));
+        let wrong = format!(r#"{{"number":"no","list":[{{"text":"{large}"}}]}}"#);
+        assert!(read_strict(&wrong).unwrap_err().contains("invalid type"));
+        assert!(read_strict("7").unwrap_err().contains("invalid type"));
+        assert!(read_strict("{\"list\":[").unwrap_err().contains("EOF"));
+        let odd = b"{\"text\":\"a\xff\",\"arguments\":1e999}";
+        assert!(read::<Probe<'_>>(odd, &mut Vec::new()).is_err());
+    }
+
+    #[test]
+    fn what_is_no_object_within_a_frame_is_an_empty_one() {
+        for text in ["3", "null", "\"x\"", "[1]"] {
+            let raw: &RawValue = serde_json::from_str(text).unwrap();
+            let mut spare = Vec::new();
+            assert_eq!(read::<Probe<'_>>(within(raw), &mut spare).unwrap(), Probe::default());
+        }
     }
 }

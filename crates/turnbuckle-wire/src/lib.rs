@@ -11,7 +11,7 @@
 //!
 //! let codec = OpenAiChat::new("deepseek", Profile::named("deepseek").unwrap());
 //! let mut transcript = Transcript::default();
-//! transcript.push_item(Item::User { text: "Hello".into() });
+//! transcript.push_item(Item::user("Hello"));
 //! let request = ModelRequest::new("deepseek-chat", transcript);
 //! let encoded = codec.encode(&request).unwrap();
 //! assert_eq!(encoded.path, "/chat/completions");
@@ -38,6 +38,9 @@
 //! - **Deltas and blocks agree.** A delta's `block` is the index in the final response; blocks first appear in order; the
 //!   concatenated deltas of a block are its text. No text block is empty.
 //! - **Names, ids and arguments are verbatim.** Empty arguments stay empty.
+//! - **Structured answers** are asked for in the wire's own form; where the provider or the model has none, or it cannot
+//!   express the schema, by a forced call of a tool that stands for the answer, and where no tool can be forced, in words.
+//!   Either way the answer is text. Whoever asked checks it: a form is a request, not a proof.
 //! - **Stable prefixes.** The body's `messages` come last and each transcript entry's bytes are rendered once, so the body
 //!   of a longer conversation begins with the bytes of a shorter one.
 //!
@@ -46,27 +49,42 @@
 //! provider it came from, and reasoning payloads only to the model that made them. Anywhere else thinking is dropped, text
 //! and tool calls go on without their payload, and native blocks are dropped; when nothing of an answer is left, so is the
 //! answer.
+//!
+//! The same holds for what a person sends: an image or file that the wire, the server or the model cannot take becomes text
+//! in its place. A text document reads as its text between tags, anything else as one line that says what it was.
 
 mod answer;
+mod answer_tool;
 pub mod anthropic;
 mod delay;
+mod embedding;
 mod errors;
+mod fold;
 pub mod gemini;
 mod lenient;
+mod lines;
+mod media;
+pub mod ollama;
 pub mod openai_chat;
 pub mod openai_responses;
 mod recording;
 mod render;
+mod repeat;
+mod scan;
 mod schema;
 mod sse;
 
 pub use anthropic::{Anthropic, AnthropicOptions};
+pub use embedding::{EmbedAnswer, EmbedRequest, EmbedWire, Purpose};
 pub use gemini::{Gemini, GeminiOptions};
+pub use media::MediaForm;
+pub use ollama::{Ollama, OllamaOptions};
 pub use openai_chat::{OpenAiChat, Profile};
 pub use openai_responses::{OpenAiResponses, ResponsesOptions};
 pub use recording::{Recorded, Recording, decode_recording};
 pub use sse::{Frame, MAX_EVENT_BYTES, SseSplitter};
 
+use answer_tool::AnswerByTool;
 use bytes::Bytes;
 use std::fmt;
 use turnbuckle_core::error::ModelError;
@@ -107,7 +125,7 @@ impl fmt::Debug for AnswerHead<'_> {
 
 /// One wire spoken to one provider. Cheap to share; holds no state of any call.
 pub trait Codec: Send + Sync + fmt::Debug {
-    /// The wire's name: `openai-chat`, `openai-responses`, `anthropic` or `gemini`.
+    /// The wire's name: `openai-chat`, `openai-responses`, `anthropic`, `gemini` or `ollama`.
     fn wire(&self) -> &'static str;
 
     /// The configured provider, as it appears in responses and native blocks.
@@ -125,8 +143,19 @@ pub trait Codec: Send + Sync + fmt::Debug {
     /// [`Config`](turnbuckle_core::error::ModelErrorKind::Config) when the wire cannot express the request.
     fn encode(&self, request: &ModelRequest) -> Result<EncodedRequest, ModelError>;
 
+    /// Whether the structured answer to this request comes as a call of a tool that stands for it.
+    fn answers_by_tool(&self, _request: &ModelRequest) -> bool {
+        false
+    }
+
     /// A decoder for one answer of `model` (the name that was asked for).
     fn decoder(&self, model: &str) -> Box<dyn Decoder>;
+
+    /// A decoder for the answer to a request: what was asked for as a call comes back as the text it stands for.
+    fn decoder_for(&self, request: &ModelRequest) -> Box<dyn Decoder> {
+        let decoder = self.decoder(&request.model);
+        if self.answers_by_tool(request) { Box::new(AnswerByTool::new(decoder)) } else { decoder }
+    }
 
     /// Puts an answer with an error status into a category, keeping the provider's own words.
     fn error(&self, head: &AnswerHead<'_>, body: &[u8]) -> ModelError;

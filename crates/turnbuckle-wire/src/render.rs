@@ -5,10 +5,11 @@ use serde::Serialize;
 use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
+use std::convert::Infallible;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use turnbuckle_core::error::{ModelError, ModelErrorKind};
-use turnbuckle_core::model::Block;
+use turnbuckle_core::model::{Block, Delivery, ModelRequest};
 use turnbuckle_core::part::Native;
 use turnbuckle_core::transcript::{Entry, Item};
 
@@ -83,6 +84,61 @@ pub(crate) fn key(parts: &[&str]) -> u64 {
     let mut hasher = std::collections::hash_map::DefaultHasher::new();
     parts.hash(&mut hasher);
     hasher.finish()
+}
+
+/// The headers of every request. `streamed` is what a streamed answer comes as.
+pub(crate) fn headers(delivery: Delivery, streamed: &str) -> Vec<(&'static str, String)> {
+    let accept = match delivery {
+        Delivery::Stream => streamed,
+        Delivery::Whole => "application/json",
+    };
+    vec![("content-type", "application/json".to_owned()), ("accept", accept.to_owned())]
+}
+
+/// What streams of events are called.
+pub(crate) const EVENTS: &str = "text/event-stream";
+
+/// The messages of a request, each rendered once by `item` and kept. Entries that render to nothing are left out. Where the
+/// wire wants a user to begin, `opening` stands before an answer that comes first.
+pub(crate) fn render_entries(
+    request: &ModelRequest,
+    form: IdForm,
+    key: u64,
+    opening: Option<&'static str>,
+    item: impl Fn(&Item, EntryIds<'_>, &mut Json),
+) -> Vec<Bytes> {
+    let entries = request.transcript.entries();
+    let plan = IdPlan::of(entries, form);
+    let mut messages = Vec::with_capacity(entries.len() + 1);
+    for (at, entry) in entries.iter().enumerate() {
+        let render = |ids: Option<&[String]>| -> Bytes {
+            let mut out = Json::default();
+            item(&entry.item, EntryIds::new(form, ids), &mut out);
+            out.finish()
+        };
+        let bytes = match plan.of_entry(at) {
+            Some(ids) => render(Some(ids)),
+            None => entry
+                .rendered
+                .get_or_render(key, || Ok::<_, Infallible>(render(None)))
+                .unwrap_or_else(|never| match never {}),
+        };
+        if bytes.is_empty() {
+            continue;
+        }
+        if let (true, Item::Assistant { .. }, Some(opening)) =
+            (messages.is_empty(), &entry.item, opening)
+        {
+            messages.push(Bytes::from_static(opening.as_bytes()));
+        }
+        messages.push(bytes);
+    }
+    messages
+}
+
+/// A system message in the midst of a conversation, for wires that know none there: the user says it.
+pub(crate) fn system_note(text: &str) -> String {
+    format!("<system_note>\n{text}\n</system_note>")
 }
 
 /// What a payload may be replayed to.

@@ -9,6 +9,7 @@
 //!
 //! Lines that lie whole in one chunk are not copied, each byte is looked at once, and what is held back is bounded.
 
+use crate::fold::Split;
 use memchr::memchr2;
 use turnbuckle_core::error::{ModelError, ModelErrorKind};
 
@@ -276,7 +277,32 @@ impl SseSplitter {
     }
 }
 
-fn limit(held: usize) -> Result<(), ModelError> {
+impl Split for SseSplitter {
+    fn feed(
+        &mut self,
+        bytes: &[u8],
+        on: &mut impl FnMut(Frame<'_>) -> Result<(), ModelError>,
+    ) -> Result<(), ModelError> {
+        SseSplitter::feed(self, bytes, on)
+    }
+
+    fn finish(
+        &mut self,
+        on: &mut impl FnMut(Frame<'_>) -> Result<(), ModelError>,
+    ) -> Result<(), ModelError> {
+        SseSplitter::finish(self, on)
+    }
+
+    fn is_plain(&self) -> bool {
+        SseSplitter::is_plain(self)
+    }
+
+    fn foreign(&self) -> Option<String> {
+        SseSplitter::foreign(self)
+    }
+}
+
+pub(crate) fn limit(held: usize) -> Result<(), ModelError> {
     if held <= MAX_EVENT_BYTES {
         return Ok(());
     }
@@ -286,7 +312,7 @@ fn limit(held: usize) -> Result<(), ModelError> {
     ))
 }
 
-fn without_bom(bytes: &[u8]) -> &[u8] {
+pub(crate) fn without_bom(bytes: &[u8]) -> &[u8] {
     bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes)
 }
 

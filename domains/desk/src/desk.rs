@@ -81,7 +81,6 @@ impl Desk {
     }
 
     async fn start(pool: SqlitePool, options: SeedOptions) -> Result<Self> {
-        db::migrate(&pool).await?;
         let desk = Self { pool, clock: options.clock.clone() };
         seed::fill(&desk, &options).await?;
         Ok(desk)

@@ -9,6 +9,7 @@ use crate::term::words::plain;
 use crate::term::{Screen, Style};
 use serde_json::{Map, Value};
 use std::io;
+use turnbuckle::core::allowance::{Remember, RememberFor};
 use turnbuckle::core::machine::Decision;
 use turnbuckle::core::message::{ApprovalCard, Asks};
 
@@ -46,7 +47,7 @@ impl Asking<'_> {
         let mut changes: Map<String, Value> = Map::new();
         loop {
             self.screen.line(Style::Bold, &choices(card, &fields, &changes))?;
-            let line = match self.input.next("? ", self.interrupts).await {
+            let line = match self.input.answer("? ", self.interrupts).await {
                 Given::Line(line) => line,
                 Given::Interrupt => return Ok(Answer::Stop),
                 Given::End => return Ok(Answer::Later),
@@ -60,7 +61,20 @@ impl Asking<'_> {
             match word.to_ascii_lowercase().as_str() {
                 "y" | "yes" if card.asks == Asks::Decision => {
                     let amendment = (!changes.is_empty()).then(|| Value::Object(changes).into());
-                    return Ok(Answer::Decide(Decision::Approve { amendment, reason: rest }));
+                    return Ok(Answer::Decide(Decision::Approve {
+                        amendment,
+                        reason: rest,
+                        remember: None,
+                    }));
+                }
+                "a" | "always" if card.asks == Asks::Decision => {
+                    let Some(scope) = reach(rest.as_deref()) else { continue };
+                    let amendment = (!changes.is_empty()).then(|| Value::Object(changes).into());
+                    return Ok(Answer::Decide(Decision::Approve {
+                        amendment,
+                        reason: None,
+                        remember: Some(Remember::of(scope)),
+                    }));
                 }
                 "n" | "no" => {
                     let reason = match rest {
@@ -87,7 +101,7 @@ impl Asking<'_> {
         if !self.input.is_terminal() {
             return None;
         }
-        match self.input.next("reason (or nothing): ", self.interrupts).await {
+        match self.input.answer("reason (or nothing): ", self.interrupts).await {
             Given::Line(reason) if !reason.trim().is_empty() => Some(reason.trim().to_owned()),
             _ => None,
         }
@@ -137,7 +151,7 @@ impl Asking<'_> {
                 self.screen.line(Style::Plain, &question)?;
             }
             loop {
-                match self.input.next(&question, self.interrupts).await {
+                match self.input.answer(&question, self.interrupts).await {
                     Given::Line(line) if line.trim().is_empty() => break,
                     Given::Line(line) => match field.parse(line.trim()) {
                         Ok(value) => {
@@ -171,6 +185,27 @@ impl Asking<'_> {
             }
         }
         Ok(())
+    }
+}
+
+/// How far an "always" reaches; `None` when that is not clear.
+fn reach(said: Option<&str>) -> Option<RememberFor> {
+    match said {
+        None | Some("session" | "here") => Some(RememberFor::Session),
+        Some("me" | "user" | "everywhere") => Some(RememberFor::User),
+        Some(_) => None,
+    }
+}
+
+/// Whether a line can only be meant for a card, so that one that comes before its card waits for it.
+pub fn is_answer(line: &str) -> bool {
+    let line = line.trim().to_ascii_lowercase();
+    let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((&line, ""));
+    match word {
+        "y" | "n" => true,
+        "a" | "always" => rest.is_empty() || reach(Some(rest.trim())).is_some(),
+        "yes" | "no" | "e" | "edit" => rest.is_empty(),
+        _ => false,
     }
 }
 
@@ -242,6 +277,7 @@ fn choices(card: &ApprovalCard, fields: &[edit::Field], changes: &Map<String, Va
         } else {
             "y carries it out with the changes"
         });
+        choices.push("a allows it always in this session (a me: in all of yours)");
     }
     choices.push("n [REASON] rejects it");
     if !fields.is_empty() {
@@ -250,4 +286,26 @@ fn choices(card: &ApprovalCard, fields: &[edit::Field], changes: &Map<String, Va
     choices.push("/stop stops the turn");
     choices.push("/quit decides later");
     format!("{}?", choices.join(" · "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_told_from_messages() {
+        for answer in ["y", " Y ", "y go ahead", "n too late", "e", "a", "always", "a me", "no"] {
+            assert!(is_answer(answer), "{answer}");
+        }
+        for message in ["yes, and then?", "a customer asks", "no idea", "edit it", "/stop", ""] {
+            assert!(!is_answer(message), "{message}");
+        }
+    }
+
+    #[test]
+    fn always_reaches_no_further_than_said() {
+        assert_eq!(reach(None), Some(RememberFor::Session));
+        assert_eq!(reach(Some("me")), Some(RememberFor::User));
+        assert_eq!(reach(Some("please")), None);
+    }
 }

@@ -15,8 +15,16 @@ pub enum Slash {
     Model(Option<String>),
     /// What it cost.
     Usage,
-    /// Stop a turn that waits.
+    /// Stop a turn.
     Stop,
+    /// Something for the turn that runs.
+    Steer(String),
+    /// What is always allowed.
+    Allowed,
+    /// One of these is not any more.
+    Disallow(usize),
+    /// An image or file for the next message.
+    Attach(String),
     /// Another title.
     Title(String),
     /// What was captured.
@@ -35,21 +43,30 @@ pub const HELP: &str = "\
 /open N          go on with number N of the list, or with a session's id
 /new             begin a new session
 /model [NAME]    say which model answers, or choose another (provider:model)
+/attach FILE     show the model a picture, a PDF or a text file with your next message
 /usage           tokens and money of this session
 /title TEXT      give this session a title
+/allowed         what you said to be always allowed
+/disallow N      ask again about number N of these
 /captured        actions that were captured here instead of carried out
-/stop            stop a turn that waits for approval
+/stop            stop the turn
+/steer TEXT      tell the running turn something at its next step
 /quit            leave; what was done is stored
+What you type while a turn runs is queued and sent when it is done.
 Ctrl-C stops the running turn; a second one quits.";
 
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 14] = [
     "/help",
     "/sessions",
     "/open",
     "/new",
     "/model",
+    "/attach",
     "/usage",
     "/stop",
+    "/steer",
+    "/allowed",
+    "/disallow",
     "/title",
     "/captured",
     "/quit",
@@ -70,8 +87,17 @@ pub fn parse(line: &str) -> Option<Slash> {
         ("/open", None) => Slash::Incomplete("/open needs a number of /sessions, or an id"),
         ("/new", _) => Slash::New,
         ("/model", name) => Slash::Model(name),
+        ("/attach", Some(what)) => Slash::Attach(what),
+        ("/attach", None) => Slash::Incomplete("/attach needs a file, or an https address"),
         ("/usage", _) => Slash::Usage,
         ("/stop", _) => Slash::Stop,
+        ("/steer", Some(text)) => Slash::Steer(text),
+        ("/steer", None) => Slash::Incomplete("/steer needs what to tell the turn"),
+        ("/allowed", _) => Slash::Allowed,
+        ("/disallow", number) => match number.and_then(|n| n.parse().ok()) {
+            Some(number) => Slash::Disallow(number),
+            None => Slash::Incomplete("/disallow needs a number of /allowed"),
+        },
         ("/title", Some(title)) => Slash::Title(title),
         ("/title", None) => Slash::Incomplete("/title needs a title"),
         ("/captured", _) => Slash::Captured,
@@ -96,6 +122,9 @@ mod tests {
         assert_eq!(parse("/title A b"), Some(Slash::Title("A b".into())));
         assert_eq!(parse("/sesions"), Some(Slash::Unknown("/sessions")));
         assert!(matches!(parse("/open"), Some(Slash::Incomplete(_))));
+        assert_eq!(parse("/steer go left"), Some(Slash::Steer("go left".into())));
+        assert_eq!(parse("/disallow 2"), Some(Slash::Disallow(2)));
+        assert!(matches!(parse("/disallow two"), Some(Slash::Incomplete(_))));
     }
 
     #[test]

@@ -169,6 +169,7 @@ mod tests {
         ApprovalCard {
             call: "c".into(),
             message: "m".into(),
+            agent: Some("main".into()),
             asks: Asks::Decision,
             tool: "reply".into(),
             title: "Reply".into(),

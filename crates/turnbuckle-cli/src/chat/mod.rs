@@ -15,6 +15,7 @@ pub mod edit;
 pub mod input;
 mod turns;
 
+use crate::attach;
 use crate::choice::{self, is_rehearsal};
 use crate::cli::ChatArgs;
 use crate::config::Settings;
@@ -26,10 +27,13 @@ use crate::signals::Interrupts;
 use crate::term::{Screen, Style, View, message};
 use commands::Slash;
 use input::{Given, Input};
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use turnbuckle::Submission;
+use turnbuckle::core::content::ContentPart;
+use turnbuckle::core::ids::MessageId;
 use turnbuckle::core::model::ModelRef;
-use turnbuckle::store::{Session, SessionKey, SessionStatus};
+use turnbuckle::store::{Allowance, Posted, Session, SessionKey, SessionStatus};
 
 /// Where the history of the input line lies, in the data folder.
 const HISTORY: &str = "history.txt";
@@ -48,7 +52,14 @@ pub(crate) struct Chat {
     input: Input,
     interrupts: Interrupts,
     session: Option<SessionKey>,
-    model: ModelRef,
+    /// The model for the next session, when the person chose one.
+    model: Option<ModelRef>,
+    /// Messages that were typed at the prompt, and so are shown already.
+    said: BTreeSet<MessageId>,
+    /// What `/allowed` listed.
+    allowed: Vec<Allowance>,
+    /// What goes with the next message.
+    attached: Vec<ContentPart>,
     listed: Vec<Session>,
 }
 
@@ -62,8 +73,19 @@ pub async fn run(settings: Settings, args: &ChatArgs) -> Result<Exit, CliError> 
     let screen = Screen::stdout(host.settings.color);
     let view = View::new(screen, host.titles.clone());
     let input = Input::open(host.folder.join(HISTORY))?;
-    let model = host.choice.model.id().clone();
-    let mut chat = Chat { host, view, input, interrupts, session: None, model, listed: Vec::new() };
+    let model = host.asked_model();
+    let mut chat = Chat {
+        host,
+        view,
+        input,
+        interrupts,
+        session: None,
+        model,
+        said: BTreeSet::new(),
+        allowed: Vec::new(),
+        attached: Vec::new(),
+        listed: Vec::new(),
+    };
     chat.greet()?;
     if let ControlFlow::Break(exit) = chat.attach(args).await? {
         return Ok(exit);
@@ -104,6 +126,9 @@ impl Chat {
         };
         let Some(session) = wanted else { return Ok(ControlFlow::Continue(())) };
         if args.session.is_some() || args.go_on {
+            if let Some(model) = &self.model {
+                self.host.engine.set_model(&session.key, model).await?;
+            }
             return self.open(session).await;
         }
         if is_unfinished(&session) || session.status == SessionStatus::Paused {
@@ -171,15 +196,29 @@ impl Chat {
         let key = match &self.session {
             Some(key) => key.clone(),
             None => {
-                let key = self.host.create_session(text.trim()).await?;
+                let key = self.host.create_session().await?;
                 self.session = Some(key.clone());
+                if let Some(model) = &self.model {
+                    self.host.engine.set_model(&key, model).await?;
+                }
                 key
             }
         };
-        let mut submission = Submission::new(text.trim()).model(self.model.clone());
-        submission.author = Some(self.host.user());
-        let submitted = self.host.engine.submit(&key, submission).await?;
+        let submission = self.submission(text);
+        let receipt = self.host.engine.post_message(&key, submission).await?;
+        if let Posted::Message { message, .. } = &receipt.item().input {
+            self.said.insert(message.id.clone());
+        }
+        let submitted = self.host.engine.work(&key);
         self.follow_all(&key, submitted).await
+    }
+
+    /// The person's message, with what they attached.
+    fn submission(&mut self, text: &str) -> Submission {
+        let mut submission = Submission::new(text.trim());
+        submission.author = Some(self.host.user());
+        let attached = std::mem::take(&mut self.attached);
+        attached.into_iter().fold(submission, Submission::attach)
     }
 
     async fn obey(&mut self, command: Slash) -> Result<ControlFlow<Exit>, CliError> {
@@ -202,10 +241,15 @@ impl Chat {
                 self.tell("A new session begins with your next message.")?;
             }
             Slash::Model(None) => {
-                let label = self.model_label();
+                let label = self.model_label().await?;
                 self.tell(&format!("{label}. `turnbuckle models` lists those that are known."))?;
             }
-            Slash::Model(Some(name)) => self.choose_model(&name)?,
+            Slash::Model(Some(name)) => self.choose_model(&name).await?,
+            Slash::Attach(what) => {
+                let part = attach::read(&what)?;
+                self.tell(&format!("With your next message: {}", attach::line(&part)))?;
+                self.attached.push(part);
+            }
             Slash::Usage => {
                 let lines = match &self.session {
                     Some(key) => usage_lines(&all_messages(&**self.host.store(), key).await?),
@@ -214,6 +258,10 @@ impl Chat {
                 self.tell(&lines.join("\n"))?;
             }
             Slash::Stop => return self.stop_waiting().await,
+            // Nothing runs that could be steered, so it is a message like any other.
+            Slash::Steer(text) => return self.say(&text).await,
+            Slash::Allowed => self.list_allowed().await?,
+            Slash::Disallow(number) => self.disallow(number).await?,
             Slash::Title(title) => match &self.session {
                 Some(key) => {
                     self.host.store().set_title(key, &title, crate::host::now()).await?;
@@ -248,22 +296,33 @@ impl Chat {
         Ok(())
     }
 
-    fn model_label(&self) -> String {
-        if is_rehearsal(&self.model) {
-            return format!("{} plays: REHEARSAL, no model", self.model);
-        }
-        let why = if self.model == *self.host.choice.model.id() {
-            &self.host.choice.why
-        } else {
-            "chosen here"
+    /// The model that answers here, and why.
+    async fn model_label(&self) -> Result<String, CliError> {
+        let default = self.host.choice.model.id();
+        let (model, why) = match (&self.session, &self.model) {
+            (Some(key), _) => match self.host.kept_model(key).await? {
+                Some(kept) if kept == *default => (kept, self.host.choice.why.clone()),
+                Some(kept) => (kept, "this session keeps it".to_owned()),
+                None => (default.clone(), self.host.choice.why.clone()),
+            },
+            (None, Some(chosen)) => (chosen.clone(), "chosen here".to_owned()),
+            (None, None) => (default.clone(), self.host.choice.why.clone()),
         };
-        format!("{} answers ({why})", self.model)
+        if is_rehearsal(&model) {
+            return Ok(format!("{model} plays: REHEARSAL, no model"));
+        }
+        Ok(format!("{model} answers ({why})"))
     }
 
-    /// A name without its provider is meant at the provider that answers now.
-    fn choose_model(&mut self, name: &str) -> Result<(), CliError> {
+    /// A name without its provider is meant at the provider that answers now. The choice is the session's, from now on.
+    async fn choose_model(&mut self, name: &str) -> Result<(), CliError> {
+        let now = match &self.session {
+            Some(key) => self.host.kept_model(key).await?,
+            None => self.model.clone(),
+        };
+        let now = now.unwrap_or_else(|| self.host.choice.model.id().clone());
         let known = choice::named(&self.host.settings, name);
-        let model = known.unwrap_or_else(|| ModelRef::new(self.model.provider.clone(), name));
+        let model = known.unwrap_or_else(|| ModelRef::new(now.provider.clone(), name));
         if is_rehearsal(&model)
             && model != *self.host.choice.model.id()
             && self.host.providers.model(&model).is_err()
@@ -274,9 +333,36 @@ impl Chat {
             )));
         }
         self.host.providers.model(&model)?;
-        self.model = model;
-        let label = self.model_label();
+        match &self.session {
+            Some(key) => self.host.engine.set_model(key, &model).await?,
+            None => self.model = Some(model),
+        }
+        let label = self.model_label().await?;
         self.tell(&label)
+    }
+
+    /// What the person said to be always allowed, with numbers to take it back by.
+    async fn list_allowed(&mut self) -> Result<(), CliError> {
+        let (tenant, user) = (self.host.settings.tenant.as_str().into(), self.host.user());
+        let session = self.session.as_ref().map(|key| &key.id);
+        let all = self.host.engine.allowances(&tenant, &user, session).await?;
+        let lines: Vec<String> = all.iter().enumerate().map(|(n, a)| allowed_line(n, a)).collect();
+        self.allowed = all;
+        self.tell(&if lines.is_empty() {
+            "Nothing is always allowed; `a` at an approval changes that.".to_owned()
+        } else {
+            lines.join("\n")
+        })
+    }
+
+    async fn disallow(&mut self, number: usize) -> Result<(), CliError> {
+        let meant = number.checked_sub(1).and_then(|n| self.allowed.get(n)).cloned();
+        let Some(meant) = meant else {
+            return self.tell("There is no such number; /allowed lists them.");
+        };
+        let tenant = self.host.settings.tenant.as_str().into();
+        self.host.engine.take_back(&tenant, &self.host.user(), &meant.id).await?;
+        self.tell(&format!("You are asked again before {} acts.", meant.tool))
     }
 
     async fn open_named(&mut self, which: &str) -> Result<ControlFlow<Exit>, CliError> {
@@ -292,9 +378,13 @@ impl Chat {
         self.session = Some(key.clone());
         let messages = all_messages(&**self.host.store(), &key).await?;
         let titles = self.view.titles().clone();
+        let default = self.host.choice.model.id().to_string();
         let screen = self.view.screen()?;
         let title = session.title.as_deref().unwrap_or("untitled");
         screen.line(Style::Bold, &format!("Session {}: {title}", key.id))?;
+        if let Some(kept) = session.model.as_ref().filter(|kept| **kept != default) {
+            screen.line(Style::Dim, &format!("It goes on with {kept}; /model chooses another."))?;
+        }
         let skipped = messages.len().saturating_sub(SHOWN);
         if skipped > 0 {
             screen.line(Style::Dim, &format!("({skipped} earlier messages)"))?;
@@ -306,8 +396,22 @@ impl Chat {
             return self.take_up(&session).await;
         }
         if session.status == SessionStatus::Paused {
+            // Somebody may have answered without being there to see what came of it.
+            if session.pending > 0 {
+                let submitted = self.host.engine.work(&key);
+                return self.follow_all(&key, submitted).await;
+            }
             return self.settle_cards(&key).await;
         }
         Ok(ControlFlow::Continue(()))
     }
+}
+
+fn allowed_line(n: usize, allowance: &Allowance) -> String {
+    let place = match &allowance.session {
+        Some(_) => "in this session",
+        None => "in all your sessions",
+    };
+    let tested = if allowance.args.is_empty() { "" } else { ", for some arguments" };
+    format!("{:>3}  {} by {} {place}{tested}", n + 1, allowance.tool, allowance.agent)
 }

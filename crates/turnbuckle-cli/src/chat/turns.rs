@@ -1,17 +1,67 @@
 //! Following a turn to its end, over its cards.
 
 use super::Chat;
-use super::approval::{Answer, Asking};
+use super::approval::{self, Answer, Asking};
+use super::commands::{self, Slash};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::host::turn_events;
 use crate::term::{Style, message};
 use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use std::collections::VecDeque;
 use std::ops::ControlFlow;
+use turnbuckle::core::event::{Event, EventKind};
 use turnbuckle::core::fold::fold;
 use turnbuckle::core::message::{Message, SystemBody};
-use turnbuckle::store::{Session, SessionKey};
-use turnbuckle::{Submitted, TurnStream};
+use turnbuckle::store::{Delivery, Session, SessionKey};
+use turnbuckle::{Engine, EngineError, Submission, Submitted, TurnStream};
+
+/// What became of a line that was typed while a turn runs.
+enum Typed {
+    /// It is seen to.
+    Seen,
+    /// The turn is to stop.
+    Stop,
+}
+
+/// The next event of what runs; waits for ever when nothing does.
+async fn next_event(running: &mut VecDeque<TurnStream>) -> Option<Event> {
+    match running.front_mut() {
+        Some(stream) => stream.next().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Messages on their way to the store, one after the other. A turn goes on only while its stream is read, and may hold the store
+/// meanwhile, so they are sent beside it.
+#[derive(Default)]
+struct Outbox(VecDeque<BoxFuture<'static, Sent>>);
+
+/// What to say of a message that is stored, and what that set in motion.
+type Sent = (String, Result<Submitted, EngineError>);
+
+impl Outbox {
+    fn put(&mut self, engine: Engine, key: SessionKey, submission: Submission, line: String) {
+        self.0.push_back(Box::pin(async move { (line, engine.submit(&key, submission).await) }));
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// What became of the next one; waits for ever when there is none.
+    async fn sent(&mut self) -> Sent {
+        match self.0.front_mut() {
+            Some(sending) => {
+                let sent = sending.await;
+                self.0.pop_front();
+                sent
+            }
+            None => std::future::pending().await,
+        }
+    }
+}
 
 impl Chat {
     /// Follows what runs, and then asks about its cards until none is left.
@@ -31,17 +81,32 @@ impl Chat {
         self.settle_cards(key).await
     }
 
-    /// Shows events as they come. The first Ctrl-C stops the turn, the second leaves.
+    /// Shows events as they come, and takes what is typed meanwhile. The first Ctrl-C stops the turn, the second leaves.
     async fn follow(
         &mut self,
         key: &SessionKey,
-        mut stream: TurnStream,
+        stream: TurnStream,
     ) -> Result<ControlFlow<Exit>, CliError> {
+        let mut running = VecDeque::from([stream]);
+        let mut outbox = Outbox::default();
         let mut stopping = false;
+        // Between a turn's last event and the end of its stream there is nothing to stop: a Ctrl-C is then for the prompt.
+        let mut over = false;
+        self.input.listen();
         loop {
+            if running.is_empty() && outbox.is_empty() {
+                self.view.screen()?;
+                for line in self.input.hush().await {
+                    self.typed(key, &line, &mut outbox)?;
+                }
+                if outbox.is_empty() {
+                    return Ok(ControlFlow::Continue(()));
+                }
+                self.input.listen();
+            }
             tokio::select! {
                 biased;
-                () = self.interrupts.next() => {
+                () = self.interrupts.next(), if !over => {
                     if stopping {
                         let line = format!(
                             "Left in the middle. What was done is stored: `turnbuckle chat --session {}` goes on.", key.id
@@ -51,18 +116,73 @@ impl Chat {
                         return Ok(ControlFlow::Break(Exit::Interrupted));
                     }
                     stopping = true;
-                    stream.stop();
+                    running.iter().for_each(TurnStream::stop);
                     self.view.screen()?.line(Style::Dim, "Stopping… (Ctrl-C again quits)")?;
                 }
-                event = stream.next() => match event {
-                    Some(event) => self.view.show(&event)?,
+                (line, sent) = outbox.sent() => match sent {
+                    Ok(submitted) => {
+                        self.view.aside(Style::Dim, &line)?;
+                        running.extend(submitted.stream());
+                    }
+                    Err(error) => self.view.aside(Style::Bad, &CliError::from(error).line())?,
+                },
+                line = self.input.typed() => {
+                    if let Typed::Stop = self.typed(key, &line, &mut outbox)? {
+                        stopping = true;
+                        running.iter().for_each(TurnStream::stop);
+                        self.view.aside(Style::Dim, "Stopping…")?;
+                    }
+                }
+                event = next_event(&mut running) => match event {
+                    Some(event) => {
+                        over = event.kind.is_terminal();
+                        self.show(&event)?;
+                    }
                     None => {
-                        self.view.screen()?;
-                        return Ok(ControlFlow::Continue(()));
+                        running.pop_front();
+                        over = false;
                     }
                 },
             }
         }
+    }
+
+    /// Shows an event. A message that was not typed right before its turn is shown where that begins.
+    fn show(&mut self, event: &Event) -> Result<(), CliError> {
+        if let EventKind::TurnStarted { message, .. } = &event.kind
+            && !self.said.remove(&message.id)
+        {
+            let line = format!("> {}", message.content.outline());
+            self.view.screen()?.line(Style::Bold, &line)?;
+        }
+        Ok(self.view.show(event)?)
+    }
+
+    /// Takes a line that was typed while a turn runs.
+    fn typed(
+        &mut self,
+        key: &SessionKey,
+        line: &str,
+        outbox: &mut Outbox,
+    ) -> Result<Typed, CliError> {
+        let line = line.trim();
+        let behind = self.input.keeps_any();
+        let (text, delivery, how) = match commands::parse(line) {
+            _ if line.is_empty() => return Ok(Typed::Seen),
+            Some(Slash::Stop) if !behind => return Ok(Typed::Stop),
+            Some(Slash::Steer(text)) => (text, Delivery::Steer, "steering"),
+            None if !behind && (self.input.is_terminal() || !approval::is_answer(line)) => {
+                (line.to_owned(), Delivery::Queue, "queued")
+            }
+            _ => {
+                self.input.keep(line.to_owned());
+                self.view.aside(Style::Dim, &format!("  later: {line}"))?;
+                return Ok(Typed::Seen);
+            }
+        };
+        let submission = Submission { delivery, ..self.submission(&text) };
+        outbox.put(self.host.engine.clone(), key.clone(), submission, format!("  {how}: {text}"));
+        Ok(Typed::Seen)
     }
 
     /// Asks about each open card and follows what the answer sets in motion.

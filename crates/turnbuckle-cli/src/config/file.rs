@@ -1,6 +1,9 @@
 //! The keys of `turnbuckle.toml`. [`super::template`] documents each of them.
 
 use super::ConfigProblem;
+use crate::keep::StoreConfig;
+use crate::log::{LogFormat, TelemetryConfig};
+use crate::serve::config::ServerConfig;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -24,6 +27,12 @@ pub struct FileConfig {
     pub data: Option<PathBuf>,
     /// How much to log.
     pub log: Option<String>,
+    /// How lines of the log look.
+    pub log_format: Option<LogFormat>,
+    /// Traces.
+    pub telemetry: TelemetryConfig,
+    /// How sessions get their titles.
+    pub titles: Option<String>,
     /// Whether to look for model servers on this machine.
     pub local_servers: bool,
     /// Limits of a turn.
@@ -36,6 +45,10 @@ pub struct FileConfig {
     pub rehearsal: Rehearsal,
     /// The terminal.
     pub chat: ChatConfig,
+    /// Where sessions are kept.
+    pub store: StoreConfig,
+    /// The server.
+    pub server: ServerConfig,
 }
 
 impl Default for FileConfig {
@@ -47,12 +60,17 @@ impl Default for FileConfig {
             tenant: None,
             data: None,
             log: None,
+            log_format: None,
+            telemetry: TelemetryConfig::default(),
+            titles: None,
             local_servers: true,
             limits: TurnLimits::default(),
             policy: Policy::default(),
             providers: BTreeMap::new(),
             rehearsal: Rehearsal::default(),
             chat: ChatConfig::default(),
+            store: StoreConfig::default(),
+            server: ServerConfig::default(),
         }
     }
 }
@@ -111,7 +129,9 @@ impl FileConfig {
 
     /// Paths in a file are meant from the folder it lies in.
     pub fn resolve_paths(&mut self, folder: &Path) {
-        let keys = self.providers.values_mut().filter_map(|p| p.api_key_file.as_mut());
+        self.server.resolve_paths(folder);
+        self.store.resolve_paths(folder);
+        let keys = self.providers.values_mut().flat_map(ProviderConfig::files_mut);
         for path in self.data.iter_mut().chain(keys) {
             if path.is_relative() {
                 *path = folder.join(&*path);
@@ -189,7 +209,8 @@ mod tests {
     #[test]
     fn paths_are_meant_from_the_file() {
         let mut config: FileConfig = toml::from_str(
-            "data = \"d\"\n[providers.p]\napi_key_file = \"k\"\n[providers.q]\napi_key_file = \"/abs\"",
+            "data = \"d\"\n[providers.p]\napi_key_file = \"k\"\n[providers.q]\napi_key_file = \"/abs\"\n\
+             [providers.v.auth]\nkind = \"google\"\ncredentials_file = \"c\"",
         )
         .unwrap();
         config.resolve_paths(Path::new("/etc/x"));
@@ -197,5 +218,8 @@ mod tests {
         let key = |name: &str| config.providers[name].api_key_file.clone().unwrap();
         assert_eq!(key("p"), Path::new("/etc/x/k"));
         assert_eq!(key("q"), Path::new("/abs"));
+        let mut vertex = config.providers["v"].clone();
+        let files: Vec<_> = vertex.files_mut().map(|path| path.clone()).collect();
+        assert_eq!(files, [Path::new("/etc/x/c")]);
     }
 }

@@ -8,15 +8,22 @@
 pub mod file;
 pub mod template;
 
+use crate::address::Address;
 use crate::cli::{Global, Run};
+use crate::keep::StoreConfig;
+use crate::log::{LogFormat, TelemetryConfig};
+use crate::product::Product;
+use crate::serve::config::ServerConfig;
 use file::{ColorChoice, FileConfig};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use turnbuckle::core::limits::TurnLimits;
+use turnbuckle::core::model::ModelRef;
 use turnbuckle::models::ProviderConfig;
 use turnbuckle::pipeline::Policy;
+use turnbuckle::runtime::Titles;
 
 /// The name of the file, wherever it lies.
 pub const FILE_NAME: &str = "turnbuckle.toml";
@@ -118,6 +125,8 @@ pub struct Settings {
     pub providers: BTreeMap<String, ProviderConfig>,
     /// The rehearsal's pause after each word.
     pub pace: Duration,
+    /// How sessions get their titles.
+    pub titles: Titles,
     /// Whether to look for model servers on this machine.
     pub local_servers: bool,
     /// Whether to colour.
@@ -126,6 +135,16 @@ pub struct Settings {
     pub editor: Option<String>,
     /// How much to log.
     pub log: String,
+    /// Where sessions are kept.
+    pub store: StoreConfig,
+    /// How lines of the log look.
+    pub log_format: LogFormat,
+    /// Traces.
+    pub telemetry: TelemetryConfig,
+    /// The server.
+    pub server: ServerConfig,
+    /// Whose agents run.
+    pub product: Product,
 }
 
 /// Looks environment variables up.
@@ -174,6 +193,14 @@ impl Settings {
         };
         let log =
             or(pick(global.log.clone(), "--log", "TURNBUCKLE_LOG", config.log.clone()), "off");
+        let log_format = match env("TURNBUCKLE_LOG_FORMAT") {
+            None => config.log_format.unwrap_or_default(),
+            Some(value) => value.parse().map_err(|()| ConfigProblem::Value {
+                name: "TURNBUCKLE_LOG_FORMAT",
+                value,
+                expected: "text or json",
+            })?,
+        };
         let pace_ms = match env("TURNBUCKLE_REHEARSAL_PACE_MS") {
             None => config.rehearsal.pace_ms,
             Some(value) => value.parse().map_err(|_| ConfigProblem::Value {
@@ -182,6 +209,11 @@ impl Settings {
                 expected: "a number of milliseconds",
             })?,
         };
+        let titles = titles(config.titles)?;
+        let mut store = config.store;
+        let own = store.url.take().map(|url| url.whole().to_owned());
+        store.url = pick(global.store.clone(), "--store", "TURNBUCKLE_STORE", own)
+            .map(|chosen| Address::new(chosen.value));
         let color = match env("NO_COLOR") {
             Some(_) => ColorChoice::Never,
             None => config.chat.color,
@@ -203,11 +235,31 @@ impl Settings {
             policy: config.policy,
             providers: config.providers,
             pace: Duration::from_millis(pace_ms),
+            titles,
             local_servers: config.local_servers,
             color,
             editor: config.chat.editor,
             log: log.value,
+            store,
+            log_format,
+            telemetry: config.telemetry.with_environment(env),
+            server: config.server.with_environment(env),
+            product: Product::default(),
         })
+    }
+}
+
+fn titles(wish: Option<String>) -> Result<Titles, ConfigProblem> {
+    let Some(value) = wish else { return Ok(Titles::default()) };
+    match (value.as_str(), ModelRef::parse(&value)) {
+        ("off", _) => Ok(Titles::Off),
+        ("first-message", _) => Ok(Titles::FirstMessage),
+        (_, Some(model)) => Ok(Titles::Model(model)),
+        (_, None) => Err(ConfigProblem::Value {
+            name: "titles",
+            value,
+            expected: "off, first-message, or a model as provider:model",
+        }),
     }
 }
 
@@ -277,6 +329,34 @@ mod tests {
         assert_eq!(settings.limits, TurnLimits::default());
         assert_eq!(settings.pace, Duration::from_millis(15));
         assert_eq!(settings.log, "off");
+    }
+
+    #[test]
+    fn titles_are_made_in_one_of_three_ways() {
+        let titles = |text: &str| load(text, &[], &Run::default()).map(|s| s.titles);
+        assert_eq!(titles("").unwrap(), Titles::FirstMessage);
+        assert_eq!(titles("titles = \"off\"").unwrap(), Titles::Off);
+        let small = ModelRef::new("openai", "small");
+        assert_eq!(titles("titles = \"openai:small\"").unwrap(), Titles::Model(small));
+        assert_eq!(
+            titles("titles = \"maybe\"").unwrap_err().to_string(),
+            "titles is `maybe`; it must be off, first-message, or a model as provider:model"
+        );
+    }
+
+    #[test]
+    fn a_store_is_named_like_anything_else() {
+        let none = Run::default();
+        let url = |s: Settings| s.store.url.map(|url| url.whole().to_owned());
+        assert_eq!(url(load("", &[], &none).unwrap()), None);
+        let file = "[store]\nurl = \"sqlite:/var/s.db\"\nlease_ms = 5000";
+        let settings = load(file, &[], &none).unwrap();
+        assert_eq!(settings.store.lease(), Duration::from_secs(5));
+        assert_eq!(url(settings), Some("sqlite:/var/s.db".to_owned()));
+        let env = [("TURNBUCKLE_STORE", "postgres://u:secret@h/db")];
+        let settings = load(file, &env, &none).unwrap();
+        assert!(!format!("{settings:?}").contains("secret"));
+        assert_eq!(url(settings), Some("postgres://u:secret@h/db".to_owned()));
     }
 
     #[test]

@@ -18,7 +18,7 @@ use turnbuckle::core::part::{InputKind, Part, ToolCallPart, ToolCallStatus};
 /// When the reader is gone.
 pub fn show(screen: &mut Screen, titles: &Titles, message: &Message) -> io::Result<()> {
     match message {
-        Message::User(m) => screen.line(Style::Bold, &format!("> {}", m.text)),
+        Message::User(m) => screen.line(Style::Bold, &format!("> {}", m.content.outline())),
         Message::Assistant(m) => show_assistant(screen, titles, m),
         Message::System(m) => match &m.body {
             SystemBody::Note { text } => screen.line(Style::Dim, &format!("  note: {text}")),
@@ -72,7 +72,7 @@ fn show_parts(
                 }
             }
             Part::Input(p) if p.kind == InputKind::Steering => {
-                screen.line(Style::Bold, &format!("> {}", p.text))?;
+                screen.line(Style::Bold, &format!("> {}", p.content.outline()))?;
             }
             Part::Text(_) | Part::Thinking(_) | Part::Input(_) | Part::Native(_) => {}
         }
@@ -118,6 +118,9 @@ fn card_line(card: &ApprovalCard) -> String {
         }
         if decided.amendment.is_some() {
             line.push_str(", with changes");
+        }
+        if decided.remember.is_some() {
+            line.push_str(", from now on");
         }
         if let Some(reason) = &decided.reason {
             line.push_str(&format!(": {}", one_line(reason, DIGEST)));

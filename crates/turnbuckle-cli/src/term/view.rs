@@ -10,6 +10,7 @@ use std::io;
 use turnbuckle::core::error::{ToolError, ToolErrorCode};
 use turnbuckle::core::event::{CallProgress, CallResult, Event, EventKind};
 use turnbuckle::core::ids::{CallId, MessageId};
+use turnbuckle::core::part::{InputKind, Part};
 use turnbuckle::core::time::Timestamp;
 
 /// Characters of a digest on a tool's line.
@@ -133,6 +134,15 @@ impl View {
                 let line = format!("  ! {error}: attempt {attempt} in {}", elapsed(*delay_ms));
                 self.note(Style::Bad, &line)
             }
+            E::ModelReplaced { from, to, reason } => {
+                self.note(Style::Loud, &format!("  ! {from} is gone ({reason}); {to} answers now"))
+            }
+            E::PartAdded { value, .. } if depth == 0 => match &**value {
+                Part::Input(input) if input.kind == InputKind::Steering => {
+                    self.note(Style::Bold, &format!("> {}", input.content.outline()))
+                }
+                _ => Ok(()),
+            },
             E::TurnExhausted { reason, .. } => self.note(
                 Style::Bad,
                 &format!("The turn ended at a limit: {}.", exhausted_word(*reason)),
@@ -144,6 +154,21 @@ impl View {
             E::TurnCompleted { .. } | E::TurnPaused { .. } => self.settle(),
             _ => Ok(()),
         }
+    }
+
+    /// Prints a line in the middle of whatever streams, which goes on after it.
+    ///
+    /// # Errors
+    /// When the reader is gone.
+    pub fn aside(&mut self, style: Style, text: &str) -> io::Result<()> {
+        let streaming = self.text.take();
+        if streaming.is_some() {
+            let rest = self.markdown.finish();
+            self.screen.raw(&rest)?;
+        }
+        let done = self.screen.line(style, text);
+        self.text = streaming;
+        done
     }
 
     fn note(&mut self, style: Style, text: &str) -> io::Result<()> {

@@ -36,6 +36,15 @@ fn a_question_is_answered_through_real_tools_and_the_rehearsal_says_what_it_is()
 }
 
 #[test]
+fn bytes_that_are_no_text_do_not_end_the_conversation() {
+    let place = Place::rehearsal();
+    let ran = place.run_with(&["chat"], b"Which \xff threads are open?\r\n/sessions\n");
+    let out = ran.expect(0).out;
+    assert!(out.contains("> Which \u{fffd} threads are open?\n"), "{out}");
+    assert!(out.contains("Everything is stored"), "{out}");
+}
+
+#[test]
 fn an_approval_is_amended_line_by_line_and_carried_out_as_amended() {
     let place = Place::rehearsal();
     let mut talk = place.talk(&["chat"]);

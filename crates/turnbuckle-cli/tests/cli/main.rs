@@ -9,6 +9,9 @@
 
 mod chat;
 mod commands;
+mod db;
 mod headless;
+mod observe;
 mod provider;
+mod steering;
 mod support;

@@ -6,11 +6,11 @@ use turnbuckle_testkit::chat::{ChatAnswer, error};
 use turnbuckle_testkit::{FakeModelServer, Reply};
 
 /// Runs what blocks beside the server's tasks.
-async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+pub async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     tokio::task::spawn_blocking(work).await.unwrap()
 }
 
-fn answer() -> ChatAnswer {
+pub fn answer() -> ChatAnswer {
     ChatAnswer::new("test-model")
 }
 

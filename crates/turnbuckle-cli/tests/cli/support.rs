@@ -3,7 +3,7 @@
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{LazyLock, Mutex};
 use std::time::Duration;
@@ -154,7 +154,7 @@ impl Ran {
 /// A conversation with a running process.
 pub struct Talk {
     child: Child,
-    stdin: Option<ChildStdin>,
+    stdin: Option<Box<dyn Write>>,
     pieces: Receiver<String>,
     seen: String,
     read: usize,
@@ -169,26 +169,24 @@ impl Talk {
             .stderr(Stdio::inherit())
             .spawn()
             .unwrap();
-        let mut stdout = child.stdout.take().unwrap();
-        let (give, pieces) = channel();
-        std::thread::spawn(move || {
-            let mut held = Vec::new();
-            let mut buffer = [0; 4096];
-            while let Ok(n @ 1..) = stdout.read(&mut buffer) {
-                held.extend_from_slice(&buffer[..n]);
-                let whole = match std::str::from_utf8(&held) {
-                    Ok(text) => text.len(),
-                    Err(e) => e.valid_up_to(),
-                };
-                let rest = held.split_off(whole);
-                let text = String::from_utf8(std::mem::replace(&mut held, rest)).unwrap();
-                if give.send(text).is_err() {
-                    return;
-                }
-            }
-        });
-        let stdin = child.stdin.take();
+        let pieces = listen(child.stdout.take().unwrap());
+        let stdin = child.stdin.take().map(|stdin| Box::new(stdin) as Box<dyn Write>);
         Self { child, stdin, pieces, seen: String::new(), read: 0 }
+    }
+
+    /// Starts a process at a terminal of its own.
+    #[cfg(unix)]
+    pub fn at_terminal(command: &mut Command) -> Self {
+        use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&ours).unwrap();
+        unlockpt(&ours).unwrap();
+        let name = ptsname(&ours, Vec::new()).unwrap().into_string().unwrap();
+        let end = || std::fs::File::options().read(true).write(true).open(&name).unwrap();
+        let child = command.stdin(end()).stdout(end()).stderr(Stdio::inherit()).spawn().unwrap();
+        let ours = std::fs::File::from(ours);
+        let pieces = listen(ours.try_clone().unwrap());
+        Self { child, stdin: Some(Box::new(ours)), pieces, seen: String::new(), read: 0 }
     }
 
     /// Types a line.
@@ -250,6 +248,28 @@ impl Talk {
         let code = self.child.wait().unwrap().code().unwrap_or(-1);
         (code, self.seen[self.read..].to_owned())
     }
+}
+
+/// Gives on what is printed, whole characters at a time.
+fn listen(mut printed: impl Read + Send + 'static) -> Receiver<String> {
+    let (give, pieces) = channel();
+    std::thread::spawn(move || {
+        let mut held = Vec::new();
+        let mut buffer = [0; 4096];
+        while let Ok(n @ 1..) = printed.read(&mut buffer) {
+            held.extend_from_slice(&buffer[..n]);
+            let whole = match std::str::from_utf8(&held) {
+                Ok(text) => text.len(),
+                Err(e) => e.valid_up_to(),
+            };
+            let rest = held.split_off(whole);
+            let text = String::from_utf8(std::mem::replace(&mut held, rest)).unwrap();
+            if give.send(text).is_err() {
+                return;
+            }
+        }
+    });
+    pieces
 }
 
 impl Drop for Talk {

@@ -87,6 +87,37 @@ impl Turn {
         }
     }
 
+    /// Meters a call of which only the cost counts.
+    pub(super) fn metered(
+        &mut self,
+        step: StepId,
+        purpose: Purpose,
+        epoch: u32,
+        answer: &ModelAnswer,
+        out: &mut Output,
+    ) -> Result<(), MachineError> {
+        let Some(pending) = self.under_way(step)? else { return Ok(()) };
+        let frame = pending.frame;
+        let iteration = match &pending.effect {
+            EffectKind::CallModel(call) => call.iteration,
+            _ => self.frame(frame)?.iteration,
+        };
+        self.meter(frame, iteration, purpose, answer, None, out)?;
+        let now = self.epoch;
+        if let Some(pending) = self.pending.get_mut(&step)
+            && let (EffectKind::CallModel(call), About::Model(streaming)) =
+                (&pending.effect, &mut pending.about)
+            && call.purpose == purpose
+        {
+            if epoch == now {
+                streaming.forgone = true;
+            } else {
+                streaming.lost.retain(|lost| *lost != epoch);
+            }
+        }
+        Ok(())
+    }
+
     fn answered_without_calls(
         &mut self,
         frame: usize,

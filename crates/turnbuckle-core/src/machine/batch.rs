@@ -26,6 +26,12 @@ pub(super) struct CallPlace {
     pub(super) tool: ToolName,
 }
 
+/// Arguments that passed, with what was assumed or corrected in them.
+struct Checked {
+    args: Json,
+    warnings: Vec<String>,
+}
+
 /// How an answer ended. Only its last call can be cut.
 struct Ending<'a> {
     finish: &'a FinishReason,
@@ -191,21 +197,23 @@ impl Turn {
                 CallState::Settled { success: false }
             }
             (
-                Verdict::Run { args } | Verdict::Ask { args, .. },
+                Verdict::Run { args, warnings } | Verdict::Ask { args, warnings, .. },
                 PrepareStage::Approved { amendment },
             ) => {
                 let amendment = amendment.clone();
                 let shown = Some(args.clone());
                 self.emit_status(frame, part, &call, CallProgress::Ready, shown, amendment, out)?;
                 let reason = self.decided_reason(frame, &call);
-                CallState::Queued { args, mode: ExecuteMode::Real, reason }
+                CallState::Queued { args, mode: ExecuteMode::Real, reason, warnings }
             }
-            (Verdict::Run { args }, PrepareStage::First) => {
+            (Verdict::Run { args, warnings }, PrepareStage::First) => {
                 let shown = Some(args.clone());
                 self.emit_status(frame, part, &call, CallProgress::Ready, shown, None, out)?;
+                let args = Checked { args, warnings };
                 self.dispatch(frame, part, &call, &check.tool, args, out)?
             }
-            (Verdict::Ask { args, question }, PrepareStage::First) => {
+            (Verdict::Ask { args, question, warnings }, PrepareStage::First) => {
+                let args = Checked { args, warnings };
                 let ask = Ask::Decision(*question);
                 self.wait_for_person(frame, part, &call, &check.tool, args, ask, out)?
             }
@@ -217,6 +225,7 @@ impl Turn {
                 CallState::Waiting { args, ask, shown: false, decided: None }
             }
             (Verdict::Client { args, title, expires_at }, PrepareStage::First) => {
+                let args = Checked { args, warnings: Vec::new() };
                 let ask = Ask::Client { title, expires_at };
                 self.wait_for_person(frame, part, &call, &check.tool, args, ask, out)?
             }
@@ -232,9 +241,10 @@ impl Turn {
         part: u32,
         call: &CallId,
         tool: &ToolName,
-        args: Json,
+        checked: Checked,
         out: &mut Output,
     ) -> Result<CallState, MachineError> {
+        let Checked { args, warnings } = checked;
         match self.ledger.dispatch(tool, &args, self.spec.limits.max_identical_calls) {
             LedgerVerdict::Dispatch => {}
             LedgerVerdict::Identical(count) => {
@@ -258,7 +268,7 @@ impl Turn {
                 return Ok(CallState::Settled { success: false });
             }
         }
-        Ok(CallState::Queued { args, mode: ExecuteMode::Real, reason: None })
+        Ok(CallState::Queued { args, mode: ExecuteMode::Real, reason: None, warnings })
     }
 
     fn answer_with_note(
@@ -282,7 +292,7 @@ impl Turn {
         part: u32,
         call: &CallId,
         tool: &ToolName,
-        args: Json,
+        checked: Checked,
         ask: Ask,
         out: &mut Output,
     ) -> Result<CallState, MachineError> {
@@ -293,19 +303,20 @@ impl Turn {
                 self.emit_failed(frame, part, call, error, None, out)?;
                 return Ok(CallState::Settled { success: false });
             }
-            let shown = Some(args.clone());
+            let shown = Some(checked.args.clone());
             self.emit_status(frame, part, call, CallProgress::Ready, shown, None, out)?;
-            let state = self.dispatch(frame, part, call, tool, args, out)?;
+            let state = self.dispatch(frame, part, call, tool, checked, out)?;
             return Ok(match state {
-                CallState::Queued { args, reason, .. } => {
+                CallState::Queued { args, reason, warnings, .. } => {
                     let local_index = self.next_capture;
                     self.next_capture += 1;
-                    CallState::Queued { args, mode: ExecuteMode::Capture { local_index }, reason }
+                    let mode = ExecuteMode::Capture { local_index };
+                    CallState::Queued { args, mode, reason, warnings }
                 }
                 other => other,
             });
         }
-        match self.dispatch(frame, part, call, tool, args, out)? {
+        match self.dispatch(frame, part, call, tool, checked, out)? {
             CallState::Queued { args, .. } => {
                 if let Ask::Decision(_) = ask {
                     if self.meters.approvals >= self.spec.limits.max_approvals {

@@ -248,7 +248,7 @@ impl Turn {
     pub(super) fn new_streaming(&mut self, frame: usize) -> Result<Streaming, MachineError> {
         let base = self.parts_len(frame)?;
         let first_call = *self.next_call_of(frame)?;
-        Ok(Streaming { base, first_call, since: self.now, blocks: BTreeMap::new() })
+        Ok(Streaming { base, first_call, since: self.now, ..Streaming::default() })
     }
 }
 

@@ -2,8 +2,9 @@
 
 use super::effect::EffectKind;
 use super::input::CompactionReport;
-use super::state::{Attempt, FrameEnd, Turn};
+use super::state::{About, Attempt, FrameEnd, Turn};
 use super::{MachineError, Output, StepId};
+use crate::content::Content;
 use crate::event::EventKind;
 use crate::outcome::ExhaustedReason;
 use crate::part::{InputKind, InputPart, Part};
@@ -27,6 +28,11 @@ impl Turn {
         } else {
             None
         }
+    }
+
+    /// Whether no more model calls can be afforded.
+    pub fn is_spent(&self) -> bool {
+        self.spent_budget().is_some() || self.meters.model_calls >= self.spec.limits.max_model_calls
     }
 
     /// The next step of an agent: a model call, the closing call, or the end of its loop.
@@ -71,7 +77,14 @@ impl Turn {
         out: &mut Output,
     ) -> Result<(), MachineError> {
         let iteration = self.frame(frame)?.iteration.saturating_sub(1);
-        let part = InputPart { iteration, kind, text, message: None, author: None, at: self.now };
+        let part = InputPart {
+            iteration,
+            kind,
+            content: Content::Text(text),
+            message: None,
+            author: None,
+            at: self.now,
+        };
         self.insert_part(frame, Part::Input(part), out)
     }
 
@@ -91,7 +104,7 @@ impl Turn {
             let part = InputPart {
                 iteration,
                 kind: InputKind::Steering,
-                text: message.text,
+                content: message.content,
                 message: Some(message.id),
                 author: message.author,
                 at: self.now,
@@ -126,6 +139,10 @@ impl Turn {
         }
         let frame = pending.frame;
         let path = self.path(frame)?;
+        // A process that ended before had not come to the call itself.
+        if let Some(About::Model(streaming)) = self.pending.get_mut(&step).map(|p| &mut p.about) {
+            streaming.lost.clear();
+        }
         if let Some(answer) = report.summary_call {
             self.meters.model_calls += 1;
             let iteration = self.frame(frame)?.iteration;

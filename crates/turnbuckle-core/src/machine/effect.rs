@@ -118,6 +118,9 @@ pub struct ExecuteCall {
     /// What the person who approved it said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// What was assumed or corrected in the arguments, for the model to read beside the result.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// Whether a call acts.

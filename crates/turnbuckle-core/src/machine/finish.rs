@@ -1,7 +1,7 @@
 //! The end: of an agent's loop, of a nested turn, of the turn.
 
 use super::effect::EffectKind;
-use super::input::FinalChanges;
+use super::input::{FinalChanges, NewTitle};
 use super::spec::{DataPolicy, Keep};
 use super::state::{About, CallState, FrameEnd, Phase, Turn};
 use super::valves::{normal_text, restated};
@@ -12,6 +12,7 @@ use crate::ids::MessageId;
 use crate::message::{AssistantMessage, MessageState};
 use crate::outcome::{ExhaustedReason, Outcome};
 use crate::part::Part;
+use crate::usage::Purpose;
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -249,6 +250,15 @@ impl Turn {
         if !changes.link_snapshots.is_empty() {
             let snapshots = changes.link_snapshots;
             self.emit(&path, EventKind::LinkSnapshots { message, snapshots }, out)?;
+        }
+        if let Some(NewTitle { title, call }) = changes.title {
+            if let Some(answer) = call {
+                let iteration = self.frame(pending.frame)?.iteration;
+                let finish = Some(answer.response.finish.clone());
+                self.meters.model_calls += 1;
+                self.meter(pending.frame, iteration, Purpose::Title, &answer, finish, out)?;
+            }
+            self.emit(&path, EventKind::SessionTitleUpdated { title }, out)?;
         }
         self.finish(outcome, out)
     }

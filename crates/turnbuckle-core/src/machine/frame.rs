@@ -76,6 +76,8 @@ pub(super) enum CallState {
         args: Json,
         mode: ExecuteMode,
         reason: Option<String>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        warnings: Vec<String>,
     },
     Running,
     /// Waits for a person or the front end.

@@ -2,6 +2,7 @@
 //! feeding a turn's journal to a new machine gives the same turn again.
 
 use super::effect::StepId;
+use crate::allowance::Remember;
 use crate::error::{ModelError, ToolError};
 use crate::event::CallResult;
 use crate::ids::{CallId, ToolName, UserId};
@@ -9,6 +10,7 @@ use crate::json::{Json, present};
 use crate::message::UserMessage;
 use crate::model::ModelResponse;
 use crate::time::Timestamp;
+use crate::usage::Purpose;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -45,6 +47,18 @@ pub enum Input {
         /// What had arrived; must hold whatever was told as deltas.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         partial: Option<Box<ModelAnswer>>,
+    },
+    /// A model call was made of which only the cost counts: nobody waits for its answer any more, its process ended, or a tool
+    /// made it on its own.
+    Metered {
+        /// The step it was made for.
+        step: StepId,
+        /// Why it was made.
+        purpose: Purpose,
+        /// The epoch of the turn in which it was made.
+        epoch: u32,
+        /// What is known of it.
+        answer: Box<ModelAnswer>,
     },
     /// The history was made to fit the window before a model call; the call itself follows under the same step.
     Compacted {
@@ -103,6 +117,15 @@ pub enum Input {
     },
     /// The process ended and another takes the turn up again.
     Recover,
+    /// The turn goes on with another model than the session kept, since that is not configured any more.
+    ModelReplaced {
+        /// The model that is gone, as `provider:model`.
+        from: String,
+        /// The one that answers.
+        to: String,
+        /// Why, in the words of the configuration.
+        reason: String,
+    },
     /// The end-of-turn hooks ran.
     Finalized {
         /// The step.
@@ -135,6 +158,9 @@ pub struct ModelAnswer {
     /// How it was cut into deltas.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub chunks: Vec<Chunk>,
+    /// Where its deltas stood among what came beside it; see [`Weave`](super::Weave).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub woven: Vec<Woven>,
     /// Whether usage is an estimate.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub estimated: bool,
@@ -144,6 +170,20 @@ pub struct ModelAnswer {
     /// What the agent's hooks make of the answer.
     #[serde(default, skip_serializing_if = "AnswerDirectives::is_empty")]
     pub directives: AnswerDirectives,
+}
+
+impl ModelAnswer {
+    /// An answer that was not streamed, without a cost.
+    pub fn new(response: ModelResponse) -> Self {
+        Self {
+            response,
+            chunks: Vec::new(),
+            woven: Vec::new(),
+            estimated: false,
+            cost_micros: None,
+            directives: AnswerDirectives::default(),
+        }
+    }
 }
 
 /// What an agent's hooks make of a model's answer.
@@ -199,6 +239,17 @@ pub struct Chunk(
     pub i64,
 );
 
+/// Where a run of deltas stood that nothing else came between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Woven(
+    /// The first chunk of the run.
+    pub u32,
+    /// After how many entries of the journal.
+    pub u32,
+    /// Orders it among the runs between the same two entries.
+    pub u64,
+);
+
 /// What was done to make the history fit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CompactionReport {
@@ -221,6 +272,9 @@ pub enum Verdict {
     Run {
         /// The arguments that run.
         args: Json,
+        /// What was assumed or corrected in them, for the model to read beside the result.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        warnings: Vec<String>,
     },
     /// A person must be asked first.
     Ask {
@@ -228,6 +282,9 @@ pub enum Verdict {
         args: Json,
         /// What the card shows.
         question: Box<Question>,
+        /// What was assumed or corrected in them. Checked again after the approval, they may be others.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        warnings: Vec<String>,
     },
     /// It runs in the caller's front end.
     Client {
@@ -331,6 +388,9 @@ pub enum Decision {
         /// What they said.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
+        /// Whether it holds for further calls of the tool.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        remember: Option<Remember>,
     },
     /// Do not.
     Reject {
@@ -340,6 +400,13 @@ pub enum Decision {
     },
     /// Nobody decided in time.
     Expire,
+}
+
+impl Decision {
+    /// Do it, as it stands, this once.
+    pub const fn approve() -> Self {
+        Self::Approve { amendment: None, reason: None, remember: None }
+    }
 }
 
 /// What the end-of-turn hooks changed.
@@ -352,4 +419,17 @@ pub struct FinalChanges {
     /// Display snapshots for links.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub link_snapshots: BTreeMap<String, Json>,
+    /// A title for a session that has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<NewTitle>,
+}
+
+/// A session's title, and the model call that made it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NewTitle {
+    /// The title.
+    pub title: String,
+    /// The call, when one was made; it is metered like any other.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<Box<ModelAnswer>>,
 }

@@ -17,6 +17,7 @@
 //! | `people` | pauses, decisions, client results, steering |
 //! | `stop` | cancelling, faults, recovery after a crash |
 //! | `valves` | identical calls, fruitless calls, streaks, restated text |
+//! | [`weave`] | the order of deltas that stream beside each other, and rebuilding from the journal |
 //! | `finish` | data policy, end-of-turn changes, the final events |
 
 mod answer;
@@ -35,11 +36,13 @@ mod state;
 mod stop;
 mod stream;
 mod valves;
+pub mod weave;
 
 pub use effect::*;
 pub use input::*;
 pub use spec::*;
 pub use state::{Phase, TURN_SCHEMA, Turn};
+pub use weave::{Replay, Weave};
 
 use crate::event::{AgentPath, EventKind};
 use crate::time::Timestamp;

@@ -6,7 +6,7 @@ use super::state::{About, Ask, CallState, Phase, Turn};
 use super::{MachineError, Output};
 use crate::error::{ToolError, ToolErrorCode};
 use crate::event::{AgentPath, CallResult, EventKind};
-use crate::ids::{CallId, MessageId, UserId};
+use crate::ids::{AgentName, CallId, MessageId, ToolName, UserId};
 use crate::json::Json;
 use crate::message::{
     ApprovalCard, Asks, CardStatus, Decided, SystemBody, SystemMessage, UserMessage,
@@ -30,13 +30,19 @@ impl Turn {
                 };
                 waiting.push(entry.call.clone());
                 if !std::mem::replace(shown, true) {
-                    let place = (frame.message.clone(), entry.call.clone(), entry.tool.clone());
+                    let place = Place {
+                        message: frame.message.clone(),
+                        agent: frame.agent.clone(),
+                        call: entry.call.clone(),
+                        tool: entry.tool.clone(),
+                    };
                     cards.push((frame.path.clone(), place, args.clone(), ask.clone()));
                 }
             }
         }
-        for (path, (message, call, tool), args, ask) in cards {
-            let (asks, card) = make_card(message, call.clone(), tool, args, ask);
+        for (path, place, args, ask) in cards {
+            let call = place.call.clone();
+            let (asks, card) = make_card(place, args, ask);
             let body = SystemBody::Approval(Box::new(card));
             let card = Box::new(SystemMessage {
                 id: self.next_card(&call),
@@ -112,15 +118,19 @@ impl Turn {
             ));
         }
         self.unpause(out)?;
-        let (status, amendment, reason) = match &decision {
-            Decision::Approve { amendment, reason } => {
-                (CardStatus::Approved, amendment.clone(), reason.clone())
+        let alone = Decided { by, ..Decided::alone(self.now) };
+        let (status, decided) = match &decision {
+            Decision::Approve { amendment, reason, remember } => {
+                let (amendment, reason) = (amendment.clone(), reason.clone());
+                let remember = remember.clone();
+                (CardStatus::Approved, Decided { amendment, reason, remember, ..alone })
             }
-            Decision::Reject { reason } => (CardStatus::Rejected, None, reason.clone()),
-            Decision::Expire => (CardStatus::Expired, None, None),
+            Decision::Reject { reason } => {
+                (CardStatus::Rejected, Decided { reason: reason.clone(), ..alone })
+            }
+            Decision::Expire => (CardStatus::Expired, alone),
         };
-        let decided =
-            Decided { by, at: self.now, amendment: amendment.clone(), reason: reason.clone() };
+        let (amendment, reason) = (decided.amendment.clone(), decided.reason.clone());
         self.emit_decided(place.frame, call, status, decided, out)?;
         match decision {
             Decision::Approve { .. } => {
@@ -209,7 +219,7 @@ impl Turn {
             return Err(not_waiting(call, "it waits for a person's decision"));
         };
         self.unpause(out)?;
-        let decided = Decided { by: None, at: self.now, amendment: None, reason: None };
+        let decided = Decided::alone(self.now);
         self.emit_decided(place.frame, call, CardStatus::Approved, decided, out)?;
         if self.effect_of(place.frame, &place.tool) != SideEffect::ReadOnly {
             self.note_write();
@@ -288,7 +298,7 @@ struct WaitingCall {
     frame: usize,
     part: u32,
     call: CallId,
-    tool: crate::ids::ToolName,
+    tool: ToolName,
     args: Json,
     ask: Ask,
 }
@@ -297,16 +307,20 @@ fn not_waiting(call: &CallId, state: &'static str) -> MachineError {
     MachineError::NotWaiting { call: call.to_string(), state }
 }
 
-fn make_card(
-    message: crate::ids::MessageId,
+/// What a card is about.
+struct Place {
+    message: MessageId,
+    agent: AgentName,
     call: CallId,
-    tool: crate::ids::ToolName,
-    args: Json,
-    ask: Ask,
-) -> (Asks, ApprovalCard) {
+    tool: ToolName,
+}
+
+fn make_card(place: Place, args: Json, ask: Ask) -> (Asks, ApprovalCard) {
+    let Place { message, agent, call, tool } = place;
     let mut card = ApprovalCard {
         call,
         message,
+        agent: Some(agent),
         asks: Asks::Decision,
         title: tool.to_string(),
         tool,

@@ -95,7 +95,9 @@ impl Turn {
         let mut index = 0;
         while let Some(entry) = self.frame(frame)?.batch.get(index) {
             index += 1;
-            let CallState::Queued { args, mode, reason } = entry.state.clone() else { continue };
+            let CallState::Queued { args, mode, reason, warnings } = entry.state.clone() else {
+                continue;
+            };
             let (call, part, tool) = (entry.call.clone(), entry.part, entry.tool.clone());
             let Some(traits) = self.traits(frame, &tool).cloned() else { continue };
             // Later calls do not overtake one that waits, or one that must run alone might wait for ever.
@@ -125,7 +127,8 @@ impl Turn {
             }
             self.set_state(frame, &call, CallState::Running)?;
             let about = About::Call { part, call: call.clone(), writes: self.cache.writes };
-            let effect = EffectKind::Execute(ExecuteCall { call, tool, args, mode, reason });
+            let effect =
+                EffectKind::Execute(ExecuteCall { call, tool, args, mode, reason, warnings });
             self.ask(frame, effect, about, out);
         }
         Ok(())

@@ -6,6 +6,7 @@ use super::effect::{Effect, EffectKind, StepId};
 use super::input::{Input, Recorded};
 use super::spec::{AgentSpec, TurnSpec};
 use super::valves::Ledger;
+use super::weave::Replay;
 use super::{Emitted, MachineError, Output};
 use crate::event::{AgentPath, CallResult, EventKind};
 use crate::fold::TurnFold;
@@ -61,7 +62,7 @@ pub struct Turn {
     pub(super) next_capture: u32,
     pub(super) recorded: u32,
     pub(super) epoch: u32,
-    pub(super) pending: BTreeMap<StepId, Pending>,
+    pub(super) pending: BTreeMap<StepId, Box<Pending>>,
     pub(super) meters: Meters,
     pub(super) ledger: Ledger,
     pub(super) cache: ReadCache,
@@ -125,6 +126,12 @@ pub(super) struct Streaming {
     pub(super) since: Timestamp,
     /// By block.
     pub(super) blocks: BTreeMap<u32, BlockPart>,
+    /// Whether this attempt was given up and metered already.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) forgone: bool,
+    /// The epochs of attempts that were lost with their processes and are not metered yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) lost: Vec<u32>,
 }
 
 /// The part of a block.
@@ -148,7 +155,8 @@ impl Turn {
             spec,
             phase: Phase::New,
             messages: TurnFold::default(),
-            frames: Vec::new(),
+            // Most turns have one.
+            frames: Vec::with_capacity(1),
             route: Vec::new(),
             next_step: 0,
             next_call: 0,
@@ -196,6 +204,9 @@ impl Turn {
             Input::ModelFailed { step, error, partial } => {
                 self.model_failed(step, error, partial.map(|p| *p), out)?;
             }
+            Input::Metered { step, purpose, epoch, answer } => {
+                self.metered(step, purpose, epoch, &answer, out)?;
+            }
             Input::Compacted { step, report } => self.compacted(step, *report, out)?,
             Input::Prepared { step, verdict } => self.prepared(step, *verdict, out)?,
             Input::Progress { step, data } => self.progress(step, data, out)?,
@@ -205,42 +216,27 @@ impl Turn {
             Input::Steer { message } => self.steer(*message)?,
             Input::Cancel { superseded } => self.cancel(superseded, out)?,
             Input::Recover => self.recover(last, out)?,
+            Input::ModelReplaced { from, to, reason } => {
+                self.model_replaced(from, to, reason, out)?;
+            }
             Input::Finalized { step, changes } => self.finalized(step, *changes, out)?,
             Input::Fault { error } => self.fault(error, out)?,
         }
         Ok(())
     }
 
-    /// Rebuilds a turn from its journal. Events and effects go to `out` as they did at the time, deltas included; effects whose
-    /// outcome is not in the journal are the ones to take up after [`Input::Recover`].
+    /// Rebuilds a turn from its whole journal; see [`Replay`].
     ///
     /// # Errors
     /// When the journal does not fit the specification.
-    pub fn replay<'a>(
+    pub fn replay(
         spec: TurnSpec,
-        journal: impl IntoIterator<Item = &'a Recorded>,
+        journal: &[Recorded],
         out: &mut Output,
     ) -> Result<Self, MachineError> {
-        let mut turn = Self::new(spec)?;
-        for entry in journal {
-            turn.replay_entry(entry, out)?;
-        }
-        Ok(turn)
-    }
-
-    /// Applies one entry of the journal, deltas included.
-    ///
-    /// # Errors
-    /// As [`Turn::handle`].
-    pub fn replay_entry(&mut self, entry: &Recorded, out: &mut Output) -> Result<(), MachineError> {
-        match &entry.input {
-            Input::ModelDone { step, answer } => self.replay_chunks(*step, answer, out)?,
-            Input::ModelFailed { step, partial: Some(answer), .. } => {
-                self.replay_chunks(*step, answer, out)?;
-            }
-            _ => {}
-        }
-        self.handle(entry.at, entry.input.clone(), out)
+        let mut replay = Replay::new(spec, journal)?;
+        while replay.step(out)?.is_some() {}
+        Ok(replay.into_turn())
     }
 
     /// Where the turn stands.
@@ -310,6 +306,15 @@ impl Turn {
         })
     }
 
+    /// The epochs in which a model call under way was made before, by processes that ended over it, as far as those calls are
+    /// not metered yet. Tell each as [`Input::Metered`].
+    pub fn lost_calls(&self, step: StepId) -> &[u32] {
+        match self.pending.get(&step).map(|pending| &pending.about) {
+            Some(About::Model(streaming)) => &streaming.lost,
+            _ => &[],
+        }
+    }
+
     pub(super) fn emit(
         &mut self,
         path: &AgentPath,
@@ -348,7 +353,7 @@ impl Turn {
                 kind: effect.clone(),
             });
         }
-        self.pending.insert(step, Pending { frame, effect, about });
+        self.pending.insert(step, Box::new(Pending { frame, effect, about }));
         step
     }
 
@@ -360,7 +365,7 @@ impl Turn {
     ) -> Result<Option<Pending>, MachineError> {
         match self.under_way(step)? {
             Some(pending) if !fits(&pending.effect) => Err(MachineError::UnknownStep(step)),
-            _ => Ok(self.pending.remove(&step)),
+            _ => Ok(self.pending.remove(&step).map(|pending| *pending)),
         }
     }
 
@@ -372,7 +377,7 @@ impl Turn {
         if step >= self.next_step {
             return Err(MachineError::UnknownStep(step));
         }
-        Ok(self.pending.get(&step))
+        Ok(self.pending.get(&step).map(|pending| &**pending))
     }
 
     /// The path of the agent that speaks for the turn: the latest of the route.

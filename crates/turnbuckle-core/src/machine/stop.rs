@@ -5,6 +5,7 @@ use super::input::Superseded;
 use super::state::{About, CallState, FrameEnd, Pending, Phase, Turn};
 use super::{MachineError, Output};
 use crate::error::{ToolError, ToolErrorCode};
+use crate::event::EventKind;
 use crate::ids::CallId;
 use crate::message::{CardStatus, Decided, SystemBody, SystemMessage};
 use crate::outcome::{AbortReason, Outcome, TurnError};
@@ -72,7 +73,7 @@ impl Turn {
         if !self.cards_of(call).any(open) {
             return Ok(());
         }
-        let decided = Decided { by: None, at: self.now, amendment: None, reason: None };
+        let decided = Decided::alone(self.now);
         self.emit_decided(frame, call, status, decided, out)
     }
 
@@ -114,7 +115,15 @@ impl Turn {
             match &mut pending.effect {
                 EffectKind::CallModel(_) if stopping => continue,
                 EffectKind::CallModel(_) => {
-                    pending.about = About::Model(self.new_streaming(frame)?);
+                    let mut streaming = self.new_streaming(frame)?;
+                    if let About::Model(before) = &mut pending.about {
+                        streaming.lost = std::mem::take(&mut before.lost);
+                        // The call was stored before it was made, and so was what is known of one that was given up.
+                        if !before.forgone {
+                            streaming.lost.push(self.epoch - 1);
+                        }
+                    }
+                    pending.about = About::Model(streaming);
                 }
                 EffectKind::Execute(run) => {
                     let traits = self.agent(frame)?.tool(&run.tool);
@@ -138,11 +147,26 @@ impl Turn {
         self.check_stopped(out)
     }
 
+    /// Tells who answers now.
+    pub(super) fn model_replaced(
+        &mut self,
+        from: String,
+        to: String,
+        reason: String,
+        out: &mut Output,
+    ) -> Result<(), MachineError> {
+        if let Phase::Ended { .. } = self.phase {
+            return Err(MachineError::Ended);
+        }
+        let path = self.speaker();
+        self.emit(&path, EventKind::ModelReplaced { from, to, reason }, out)
+    }
+
     /// What was streamed of answers that never came whole, in a turn that was stored in the middle of it.
     fn void_streamed(&mut self, steps: &[StepId], out: &mut Output) -> Result<(), MachineError> {
         for step in steps {
             let Some(Pending { frame, about: About::Model(streaming), .. }) =
-                self.pending.get(step).cloned()
+                self.pending.get(step).map(|pending| (**pending).clone())
             else {
                 continue;
             };

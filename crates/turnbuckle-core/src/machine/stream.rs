@@ -1,8 +1,7 @@
 //! Deltas of a model call: each becomes an event and part of the message at once.
 
 use super::effect::{CallModel, EffectKind, StepId};
-use super::input::ModelAnswer;
-use super::state::{About, BlockPart, Streaming, Turn};
+use super::state::{About, BlockPart, Pending, Streaming, Turn};
 use super::{MachineError, Output};
 use crate::event::EventKind;
 use crate::ids::CallId;
@@ -36,6 +35,36 @@ impl Turn {
         };
         self.pending.insert(step, pending);
         done
+    }
+
+    /// What has come of a model call under way, by block. A block of which nothing came is an empty text.
+    pub fn arrived(&self, step: StepId) -> Vec<Block> {
+        let Some(Pending { effect: EffectKind::CallModel(call), about: About::Model(at), .. }) =
+            self.pending.get(&step).map(|pending| &**pending)
+        else {
+            return Vec::new();
+        };
+        let parts = self.messages.get(&call.message).map(|m| m.parts.as_slice());
+        let parts = parts.unwrap_or_default();
+        let mut blocks = Vec::new();
+        for (index, known) in &at.blocks {
+            let block = match parts.get(known.part as usize) {
+                Some(Part::Text(part)) => Block::Text { text: part.text.clone(), native: None },
+                Some(Part::Thinking(part)) => {
+                    Block::Thinking { text: part.text.clone(), native: None }
+                }
+                Some(Part::ToolCall(part)) => Block::ToolCall {
+                    wire_id: part.wire_id.to_string(),
+                    name: part.name.to_string(),
+                    arguments: part.arguments.clone(),
+                    native: None,
+                },
+                _ => continue,
+            };
+            blocks.resize(*index as usize, Block::Text { text: String::new(), native: None });
+            blocks.push(block);
+        }
+        blocks
     }
 
     pub(super) fn stream(
@@ -153,50 +182,5 @@ impl Turn {
             round += 1;
         }
         Ok(id.into())
-    }
-
-    pub(super) fn replay_chunks(
-        &mut self,
-        step: StepId,
-        answer: &ModelAnswer,
-        out: &mut Output,
-    ) -> Result<(), MachineError> {
-        let mut done: std::collections::BTreeMap<u32, usize> = std::collections::BTreeMap::new();
-        for chunk in &answer.chunks {
-            let (block, bytes, at) = (chunk.0, chunk.1 as usize, Timestamp::from_millis(chunk.2));
-            let from = *done.get(&block).unwrap_or(&0);
-            let index = block as usize;
-            let piece = |text: &str| text.get(from..from + bytes).unwrap_or_default().to_owned();
-            match answer.response.blocks.get(index) {
-                Some(Block::Text { text, .. }) => {
-                    let text = piece(text);
-                    self.delta(at, step, ModelDelta::Text { block: index, text: &text }, out)?;
-                }
-                Some(Block::Thinking { text, .. }) => {
-                    let text = piece(text);
-                    self.delta(at, step, ModelDelta::Thinking { block: index, text: &text }, out)?;
-                }
-                Some(Block::ToolCall { wire_id, name, .. }) if bytes == 0 => {
-                    self.delta(
-                        at,
-                        step,
-                        ModelDelta::CallStart { block: index, wire_id, name },
-                        out,
-                    )?;
-                }
-                Some(Block::ToolCall { arguments, .. }) => {
-                    let text = piece(arguments);
-                    self.delta(
-                        at,
-                        step,
-                        ModelDelta::CallArguments { block: index, text: &text },
-                        out,
-                    )?;
-                }
-                Some(Block::Native { .. }) | None => {}
-            }
-            done.insert(block, from + bytes);
-        }
-        Ok(())
     }
 }

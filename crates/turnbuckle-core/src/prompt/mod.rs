@@ -328,6 +328,7 @@ mod tests {
             surroundings: Surroundings {
                 page: Some("mail".to_owned()),
                 references: vec![json!({"thread": 1}).into()],
+                ..Surroundings::default()
             },
             caller: Some(json!({"name": "Ada"}).into()),
             ..PromptInput::default()

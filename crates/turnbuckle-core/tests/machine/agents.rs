@@ -276,6 +276,22 @@ fn a_sub_agent_that_fails_or_runs_out_is_a_failed_call_for_its_parent() {
 }
 
 #[test]
+fn a_sub_agent_that_fails_leaves_those_beside_it_alone() {
+    let batch = vec![delegate("look"), call("deep", json!({"task": "dig"}))];
+    let mut spec = family();
+    spec.agents.get_mut("main").unwrap().tools.push(sub("deep", "deep"));
+    let world = Scripted::new(vec![calls(batch), says("Half of it.")])
+        .also("helper", vec![fails(ModelErrorKind::Auth)])
+        .also("deep", vec![calls(vec![call("pay", json!({"n": 1}))]), says("Dug.")]);
+    let sim = play(spec, world);
+    check(&sim);
+    assert_eq!(sim.turn.outcome(), Some(Outcome::Completed));
+    let [failed, dug] = &calls_of(&sim)[..] else { panic!() };
+    assert_eq!(failed.error.as_ref().unwrap().code, ToolErrorCode::Failed);
+    assert_eq!(dug.output, Some(json(json!("Dug."))));
+}
+
+#[test]
 fn a_sub_agent_at_its_own_cap_still_gives_its_closing_answer() {
     let mut spec = family();
     spec.agents.get_mut("helper").unwrap().limits.max_iterations = 1;
@@ -342,6 +358,21 @@ fn data_policies_keep_only_what_they_allow() {
         .collect();
     assert_eq!(kept, [Some(("find".into(), None))]);
     assert_eq!(calls_of(&sim)[0].output, Some(json(json!("Found it."))));
+}
+
+#[test]
+fn a_nested_turn_that_is_not_kept_is_paid_for_all_the_same() {
+    let mut spec = family();
+    let policy = &mut spec.agents.get_mut("main").unwrap().policy;
+    policy.calls = KeepTools::Only([].into());
+    let world = Scripted::new(vec![calls(vec![delegate("look")]), says("Found.")])
+        .also("helper", vec![calls(vec![find(1)]), says("Found it.")]);
+    let sim = play(spec, world);
+    check(&sim);
+    let message = sim.turn.message().unwrap();
+    assert_eq!(message.calls().count(), 0);
+    let agents: Vec<_> = message.iterations.iter().map(|i| i.agent.to_string()).collect();
+    assert_eq!(agents, ["main", "main", "helper", "helper"]);
 }
 
 #[test]

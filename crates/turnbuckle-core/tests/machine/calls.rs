@@ -7,7 +7,7 @@ use turnbuckle_core::error::ToolErrorCode;
 use turnbuckle_core::event::EventKind;
 use turnbuckle_core::machine::*;
 use turnbuckle_core::model::Block;
-use turnbuckle_core::part::{Native, Part, ToolCallPart, ToolCallStatus};
+use turnbuckle_core::part::{Native, NativeBlock, Part, ToolCallPart, ToolCallStatus};
 use turnbuckle_core::transcript::Item;
 use turnbuckle_core::usage::FinishReason;
 
@@ -230,6 +230,29 @@ fn directives_of_a_result_reach_the_loop() {
 }
 
 #[test]
+fn what_was_assumed_of_the_arguments_is_with_the_call_when_it_runs_even_after_a_crash() {
+    let warning = "took the nearest name";
+    for tick in 0..20 {
+        let told = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+        let seen = told.clone();
+        let world = Scripted::new(vec![calls(vec![find(1)]), says("Found.")])
+            .check(move |check| {
+                let args = check.args.clone();
+                Verdict::Run { args, warnings: vec![warning.to_owned()] }
+            })
+            .execute(move |run| {
+                seen.borrow_mut().push(run.warnings.clone());
+                gives(fine())
+            });
+        let plan = Plan { crashes: [tick].into(), ..Plan::default() };
+        let sim = play_with(spec(vec![read("find")]), world, plan);
+        check(&sim);
+        let told = told.borrow();
+        assert!(!told.is_empty() && told.iter().all(|w| w[..] == [warning]), "{told:?}");
+    }
+}
+
+#[test]
 fn reports_of_a_running_tool_are_part_of_the_call() {
     let mut world = Scripted::new(vec![calls(vec![find(1)]), says("Done.")]);
     world.progress = vec![json!({"done": 1}), json!({"done": 2})];
@@ -264,12 +287,12 @@ fn the_message_says_what_the_complete_answer_says_whatever_was_streamed() {
     use turnbuckle_core::model::ModelDelta::*;
     let signed = Block::Thinking {
         text: String::new(),
-        native: Some(Native {
+        native: Some(Native::from(NativeBlock {
             wire: "w".into(),
             provider: "p".into(),
             model: "m".into(),
             data: json(json!("sig")),
-        }),
+        })),
     };
     let answer = vec![signed, text("I look."), raw_call("w1", "find", "{\"n\": 1}")];
     let whole = streamed(&[], answer.clone());

@@ -9,6 +9,7 @@
 
 mod agents;
 mod calls;
+mod golden;
 mod loop_rules;
 mod outside;
 mod people;

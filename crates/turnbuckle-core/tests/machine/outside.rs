@@ -2,6 +2,7 @@
 
 use crate::support::*;
 use serde_json::json;
+use turnbuckle_core::event::EventKind;
 use turnbuckle_core::machine::*;
 use turnbuckle_core::model::Block;
 use turnbuckle_core::outcome::{AbortReason, Outcome, TurnError};
@@ -21,7 +22,7 @@ fn steering_enters_at_the_next_step_and_keeps_a_finished_loop_going() {
     check(&sim);
     assert_eq!(inputs(&sim), [(InputKind::Steering, 0)]);
     let last = sim.requests.all.last().unwrap().last().unwrap();
-    assert_eq!(*last, Item::User { text: "And hurry.".into() });
+    assert_eq!(*last, Item::user("And hurry."));
 
     let replies = vec![says("Hello."), says("Hurrying.")];
     let sim = play_with(spec(vec![]), Scripted::new(replies), plan(1));
@@ -36,7 +37,12 @@ fn steering_that_the_model_would_not_read_any_more_is_left_for_the_next_turn() {
     let mut sim = play_with(short, Scripted::new(vec![calls(vec![find(1)])]), plan);
     check(&sim);
     assert_eq!(inputs(&sim), []);
-    let unread: Vec<_> = sim.turn.take_unread_steering().into_iter().map(|m| m.text).collect();
+    let unread: Vec<_> = sim
+        .turn
+        .take_unread_steering()
+        .into_iter()
+        .map(|m| m.content.text().into_owned())
+        .collect();
     assert_eq!(unread, ["And hurry."]);
 }
 
@@ -90,6 +96,28 @@ fn the_end_of_turn_hook_runs_once_and_may_change_texts_and_links() {
     let hooks = sim.journal.iter().filter(|r| matches!(r.input, Input::Finalized { .. }));
     assert_eq!((hooks.count(), texts(&sim)), (1, vec!["See [thread 1]."]));
     assert_eq!(sim.turn.message().unwrap().link_snapshots.len(), 1);
+}
+
+#[test]
+fn the_end_of_a_turn_may_name_the_session_and_the_call_for_it_is_metered() {
+    let mut world = Scripted::new(vec![says("On its way.")]);
+    let call = Some(Box::new(answer(vec![text("Lost parcel")])));
+    world.changes.title = Some(NewTitle { title: "Lost parcel".into(), call });
+    let sim = play(spec(vec![]), world);
+    check(&sim);
+    let titles: Vec<_> = sim
+        .events
+        .iter()
+        .filter_map(|e| match &e.kind {
+            EventKind::SessionTitleUpdated { title } => Some(title.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(titles, ["Lost parcel"]);
+    let purposes: Vec<_> =
+        sim.turn.message().unwrap().iterations.iter().map(|i| i.purpose).collect();
+    assert_eq!(purposes, [Purpose::Step, Purpose::Title]);
+    assert_eq!((sim.turn.meters().model_calls, sim.turn.meters().new_work), (2, 30));
 }
 
 #[test]

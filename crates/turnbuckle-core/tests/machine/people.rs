@@ -2,6 +2,7 @@
 
 use crate::support::*;
 use serde_json::json;
+use turnbuckle_core::allowance::{Remember, RememberFor};
 use turnbuckle_core::error::{ToolError, ToolErrorCode};
 use turnbuckle_core::event::EventKind;
 use turnbuckle_core::machine::*;
@@ -76,7 +77,11 @@ fn a_card_shows_exactly_what_will_run() {
     let canonical = json(json!({"n": 1, "currency": "EUR"}));
     let (asked, args) = (question.clone(), canonical.clone());
     let world = Scripted::new(vec![calls(vec![pay(1)])])
-        .check(move |_| Verdict::Ask { args: args.clone(), question: Box::new(asked.clone()) })
+        .check(move |_| Verdict::Ask {
+            args: args.clone(),
+            question: Box::new(asked.clone()),
+            warnings: Vec::new(),
+        })
         .act(|_| Act::Wait);
     let sim = play(tools(), world);
     let card = sim.cards().remove(0);
@@ -84,8 +89,8 @@ fn a_card_shows_exactly_what_will_run() {
     assert_eq!((card.title, card.reason), (question.title, question.reason));
     assert_eq!((card.editable, card.expires_at), (question.editable, question.expires_at));
     assert_eq!(
-        (card.call.as_str(), card.message.as_str(), card.asks),
-        ("t-0", "t-a", Asks::Decision)
+        (card.call.as_str(), card.message.as_str(), card.asks, card.agent),
+        ("t-0", "t-a", Asks::Decision, Some("main".into()))
     );
 }
 
@@ -145,13 +150,18 @@ fn an_amendment_is_checked_again_and_what_runs_is_what_was_checked() {
         .check(|check| match &check.stage {
             PrepareStage::First => ask(check),
             PrepareStage::Approved { amendment } => {
-                Verdict::Run { args: amendment.clone().unwrap() }
+                Verdict::Run { args: amendment.clone().unwrap(), warnings: Vec::new() }
             }
         })
         .act(|_| Act::Wait);
     let mut sim = play(tools(), world);
     let reason = Some("five is enough".to_owned());
-    let decision = Decision::Approve { amendment: Some(amendment.clone()), reason: reason.clone() };
+    let remember = Some(Remember::of(RememberFor::User));
+    let decision = Decision::Approve {
+        amendment: Some(amendment.clone()),
+        reason: reason.clone(),
+        remember: remember.clone(),
+    };
     let given = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
     let seen = given.clone();
     sim.world = std::mem::replace(&mut sim.world, Scripted::new(vec![])).execute(move |run| {
@@ -165,7 +175,8 @@ fn an_amendment_is_checked_again_and_what_runs_is_what_was_checked() {
     assert_eq!((&call.args, &call.amendment), (&Some(amendment.clone()), &Some(amendment.clone())));
     let SystemBody::Approval(card) = &sim.turn.messages().cards[0].body else { panic!() };
     let at = card.decided.as_ref().unwrap().at;
-    let decided = Decided { by: Some("ada".into()), at, amendment: Some(amendment), reason };
+    let by = Some("ada".into());
+    let decided = Decided { by, at, amendment: Some(amendment), reason, remember };
     assert_eq!(card.decided, Some(decided));
 }
 
@@ -238,7 +249,8 @@ fn waiting_for_people_costs_no_time() {
     let mut out = Output::default();
     sim.turn.handle(later, decide("t-0", approve()), &mut out).unwrap();
     let step = out.effects[0].step;
-    let verdict = Box::new(Verdict::Run { args: json(json!({"n": 1})) });
+    let args = json(json!({"n": 1}));
+    let verdict = Box::new(Verdict::Run { args, warnings: Vec::new() });
     sim.turn.handle(later, Input::Prepared { step, verdict }, &mut out).unwrap();
     let result = Box::new(gives(fine()));
     sim.turn.handle(later, Input::Executed { step: step + 1, result }, &mut out).unwrap();

@@ -4,9 +4,9 @@ use super::deltas::Piece;
 use super::work::{Happened, ModelWork};
 use super::{DriveError, Driver, Store};
 use turnbuckle_core::error::{ModelError, ModelErrorKind};
-use turnbuckle_core::machine::{Chunk, EffectKind, Input, ModelAnswer, Superseded};
-use turnbuckle_core::model::{Block, ModelResponse};
-use turnbuckle_core::usage::{FinishReason, Usage};
+use turnbuckle_core::machine::{Chunk, EffectKind, Input, ModelAnswer, Superseded, Woven};
+use turnbuckle_core::model::ModelResponse;
+use turnbuckle_core::usage::Purpose;
 use turnbuckle_models::CallFailure;
 
 impl Driver {
@@ -20,12 +20,18 @@ impl Driver {
             }
             Happened::Compacted(index, fitted) => {
                 let work = self.work.compactions.swap_remove(index);
+                self.forgo_beside(work.effect.step, Purpose::Summary, &work.beside)?;
                 self.compacted(work.effect, fitted)?;
             }
             Happened::Prepared(step, verdict) => {
                 self.feed(Input::Prepared { step, verdict: Box::new(verdict) })?;
             }
             Happened::Executed(step, executed) => self.executed(step, executed)?,
+            Happened::Titled(title) => {
+                if let Some(work) = self.work.title.take() {
+                    self.titled(work, title)?;
+                }
+            }
             Happened::Reports(reports) => {
                 for (call, data) in reports {
                     if let Some(step) = self.work.running.get(&call).copied() {
@@ -34,13 +40,15 @@ impl Driver {
                 }
             }
             Happened::Stop => self.stop(Superseded::No)?,
-            Happened::Inbox => self.read_inbox().await?,
+            Happened::Park => return Err(Box::pin(self.leave()).await),
+            Happened::Inbox => Box::pin(self.read_inbox()).await?,
             Happened::Renew => {
                 if let Some(writer) = &mut self.writer {
-                    writer.renew(self.assembler.clock.now()).await?;
+                    let now = self.assembler.clock.now();
+                    Box::pin(self.work.meanwhile(writer.renew(now))).await?;
                 }
                 // What others posted from another process did not knock here.
-                self.read_inbox().await?;
+                Box::pin(self.read_inbox()).await?;
             }
         }
         Ok(())
@@ -68,11 +76,18 @@ impl Driver {
         let at = self.now();
         let journaled = self.writer.is_some();
         let Some(work) = self.work.models.get_mut(index) else { return Ok(()) };
-        piece.add_to(&mut work.blocks);
+        if work.call.purpose == Purpose::Route {
+            piece.add_to(&mut work.unread);
+        }
         if journaled {
+            let place = self.next_seq + self.out.events.len() as u64;
+            work.weave.begin(work.chunks.len(), self.turn.recorded(), place);
             work.chunks.push(Chunk(piece.block as u32, piece.text.len() as u32, at.as_millis()));
         }
         self.turn.delta(at, work.effect.step, piece.as_delta(), &mut self.out)?;
+        if journaled {
+            work.weave.end(self.next_seq + self.out.events.len() as u64);
+        }
         Ok(())
     }
 
@@ -82,21 +97,56 @@ impl Driver {
         result: Result<ModelResponse, CallFailure>,
     ) -> Result<(), DriveError> {
         let step = work.effect.step;
-        self.must_store = Store::Now;
+        self.must_store = self.must_store.max(Store::BeforeWaiting);
         match result {
             Ok(response) => {
                 let directives = self.directives(&work.effect, &work.call, &response);
                 let mut answer = metered(&work, response);
                 answer.directives = directives;
+                answer.woven = self.woven(&work);
                 self.feed(Input::ModelDone { step, answer: Box::new(answer) })?;
             }
             Err(CallFailure { error, partial }) => {
-                let partial = partial.or_else(|| partial_of(&work));
-                let partial = partial.map(|response| Box::new(unmetered(&work, response)));
+                let partial = partial.or_else(|| self.partial_of(&work));
+                let partial = partial.map(|response| self.broken_off(&work, response));
                 self.feed(Input::ModelFailed { step, error, partial })?;
             }
         }
         Ok(())
+    }
+
+    /// An answer that will never be complete. It is billed all the same, so what was not reported of it is estimated.
+    fn broken_off(&self, work: &ModelWork, response: ModelResponse) -> Box<ModelAnswer> {
+        let silent = response.blocks.is_empty() && response.usage.is_empty();
+        let answer = if silent {
+            ModelAnswer { chunks: work.chunks.clone(), ..ModelAnswer::new(response) }
+        } else {
+            metered(work, response)
+        };
+        Box::new(ModelAnswer { woven: self.woven(work), ..answer })
+    }
+
+    /// What had arrived of an answer that will never be complete.
+    pub(super) fn partial_of(&self, work: &ModelWork) -> Option<ModelResponse> {
+        let mut blocks = self.turn.arrived(work.effect.step);
+        if blocks.is_empty() {
+            blocks.clone_from(&work.unread);
+        }
+        (!blocks.is_empty()).then(|| ModelResponse { blocks, ..work.bill().nothing() })
+    }
+
+    /// What is known of an answer that is waited for no longer. The request was sent, so even nothing of an answer costs.
+    fn dropped(&self, work: &ModelWork) -> Option<Box<ModelAnswer>> {
+        let arrived = self.partial_of(work);
+        if arrived.is_none() && !work.buffer.has_begun() {
+            return None;
+        }
+        let response = arrived.unwrap_or_else(|| work.bill().nothing());
+        Some(Box::new(ModelAnswer { woven: self.woven(work), ..metered(work, response) }))
+    }
+
+    fn woven(&self, work: &ModelWork) -> Vec<Woven> {
+        work.weave.finish(self.turn.recorded(), self.next_seq + self.out.events.len() as u64)
     }
 
     fn executed(
@@ -104,21 +154,41 @@ impl Driver {
         step: turnbuckle_core::machine::StepId,
         executed: crate::pipeline::Executed,
     ) -> Result<(), DriveError> {
-        self.must_store = Store::Now;
+        // A tool that spent money is no mere reader.
+        let again = executed.usage.is_empty()
+            && self.turn.effects().any(|e| e.step == step && self.is_repeatable(&e));
+        let due = if again { Store::BeforeWaiting } else { Store::Now };
+        self.must_store = self.must_store.max(due);
         self.work.running.retain(|_, s| *s != step);
+        self.meter_tool(step, executed.usage)?;
+        let kept_aside = executed.kept_aside.filter(|_| self.may_keep(step));
         if let Some(writer) = &mut self.writer {
             if let Some(captured) = self.work.captures.remove(&step) {
                 writer.note_captured(&self.id, &captured, &executed.result);
             }
-            writer.blobs.extend(executed.kept_aside);
+            writer.blobs.extend(kept_aside);
             writer.state_changed = super::commit::Changed::Maybe;
         }
         self.feed(Input::Executed { step, result: Box::new(executed.result) })?;
         Ok(())
     }
 
+    /// Whether the agent's data policy lets the result of a call stay.
+    fn may_keep(&self, step: turnbuckle_core::machine::StepId) -> bool {
+        let spec = self.turn.spec();
+        let effect = self.turn.effects().find(|effect| effect.step == step);
+        let policy = effect.and_then(|e| match &e.kind {
+            EffectKind::Execute(run) => {
+                Some((&spec.agents.get(&e.agent)?.policy, run.tool.clone()))
+            }
+            _ => None,
+        });
+        policy.is_none_or(|(policy, tool)| policy.calls.keeps(&tool) && policy.results.keeps(&tool))
+    }
+
     /// Stops the turn: requests are dropped, tools get the cancellation and their grace period.
     pub(super) fn stop(&mut self, superseded: Superseded) -> Result<(), DriveError> {
+        self.settle_title()?;
         if !matches!(
             self.turn.phase(),
             turnbuckle_core::machine::Phase::Running | turnbuckle_core::machine::Phase::Paused
@@ -132,11 +202,12 @@ impl Driver {
         self.feed(Input::Cancel { superseded })?;
         self.must_store = Store::Now;
         for work in std::mem::take(&mut self.work.models) {
-            let partial = partial_of(&work).map(|response| Box::new(unmetered(&work, response)));
+            let partial = self.dropped(&work);
             let error = ModelError::new(ModelErrorKind::Cancelled, "the turn was stopped");
             self.feed(Input::ModelFailed { step: work.effect.step, error, partial })?;
         }
         for work in std::mem::take(&mut self.work.compactions) {
+            self.forgo_beside(work.effect.step, Purpose::Summary, &work.beside)?;
             let error = ModelError::new(ModelErrorKind::Cancelled, "the turn was stopped");
             self.feed(Input::ModelFailed { step: work.effect.step, error, partial: None })?;
         }
@@ -169,53 +240,6 @@ impl Driver {
     }
 }
 
-/// What had arrived of an answer that will never be complete.
-fn partial_of(work: &ModelWork) -> Option<ModelResponse> {
-    if work.blocks.is_empty() {
-        return None;
-    }
-    let id = work.model.id();
-    Some(ModelResponse {
-        blocks: work.blocks.clone(),
-        finish: FinishReason::Other("incomplete".into()),
-        usage: Usage::default(),
-        provider: id.provider.to_string(),
-        model: id.model.to_string(),
-        id: None,
-    })
-}
-
-fn unmetered(work: &ModelWork, response: ModelResponse) -> ModelAnswer {
-    ModelAnswer {
-        response,
-        chunks: work.chunks.clone(),
-        estimated: false,
-        cost_micros: None,
-        directives: turnbuckle_core::machine::AnswerDirectives::default(),
-    }
-}
-
-fn metered(work: &ModelWork, mut response: ModelResponse) -> ModelAnswer {
-    let estimated = response.usage.is_empty();
-    if estimated {
-        let counter = work.meter.counter();
-        let answer: u32 = response
-            .blocks
-            .iter()
-            .map(|block| match block {
-                Block::Text { text, .. } | Block::Thinking { text, .. } => counter.count_text(text),
-                Block::ToolCall { name, arguments, .. } => {
-                    counter.count_text(name).saturating_add(counter.count_text(arguments))
-                }
-                Block::Native { .. } => 0,
-            })
-            .sum();
-        let prompt = work.counted.unwrap_or_else(|| work.meter.count(&work.request));
-        response.usage.input = Some(u64::from(prompt.tokens));
-        response.usage.output = Some(u64::from(answer));
-    } else if let Some(counted) = work.counted {
-        work.meter.observe(counted, &response.usage);
-    }
-    let cost_micros = work.model.info().cost_micros(&response.usage);
-    ModelAnswer { cost_micros, estimated, ..unmetered(work, response) }
+fn metered(work: &ModelWork, response: ModelResponse) -> ModelAnswer {
+    ModelAnswer { chunks: work.chunks.clone(), ..work.bill().of(response) }
 }

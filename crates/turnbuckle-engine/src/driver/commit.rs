@@ -2,6 +2,7 @@
 
 use super::work::CapturedCall;
 use super::{DriveError, Driver};
+use crate::attachments;
 use crate::session::SessionState;
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
@@ -9,20 +10,22 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Instant, Sleep};
+use turnbuckle_core::allowance::{Remember, RememberFor};
 use turnbuckle_core::event::{Event, EventKind};
-use turnbuckle_core::ids::{MessageId, TurnId};
+use turnbuckle_core::ids::{MessageId, TurnId, UserId};
 use turnbuckle_core::machine::{ExecuteResult, Input, Recorded, Superseded};
-use turnbuckle_core::message::Message;
+use turnbuckle_core::message::{Message, SystemBody, SystemMessage};
 use turnbuckle_core::outcome::Outcome;
 use turnbuckle_core::part::Part;
 use turnbuckle_core::time::Timestamp;
 use turnbuckle_store::{
-    Blob, Commit, Delivery, InboxItem, NewCaptured, OpenTurn, Posted, SessionKey, SessionStatus,
-    Store, StoreError, StoreFuture, TurnChange, TurnStatus,
+    Allowance, Blob, Commit, Delivery, InboxItem, KeptModel, NewCaptured, OpenTurn, Posted,
+    SessionKey, SessionStatus, Store, StoreError, StoreFuture, TurnChange, TurnStatus,
 };
 
-/// How often a commit is tried while the store is away, and how long the longest wait between two tries is.
-const COMMIT_ATTEMPTS: u32 = 12;
+/// How often a commit is tried while the store is away or full, two minutes in all, and how long the longest wait between two
+/// tries is. What a tool did is known here alone until it is stored.
+const COMMIT_ATTEMPTS: u32 = 32;
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
 /// Whether the session's own state may have changed since it was last stored.
@@ -51,6 +54,11 @@ pub(crate) struct Writer {
     pub(crate) open: Option<OpenTurn>,
     /// Steering messages told to the machine, with their place in the inbox. They leave the inbox when they enter the message.
     pub(crate) steering: BTreeMap<MessageId, u64>,
+    /// The model that the session keeps from the next commit on.
+    pub(crate) model: Option<KeptModel>,
+    title: Option<String>,
+    /// Cards whose decision holds for further calls, and who decided.
+    remembered: Vec<(MessageId, Remember, Option<UserId>)>,
     captured: Vec<NewCaptured>,
     cards: BTreeSet<MessageId>,
     last_state: Option<String>,
@@ -78,6 +86,9 @@ impl Writer {
             state_changed: Changed::No,
             open: None,
             steering: BTreeMap::new(),
+            model: None,
+            title: None,
+            remembered: Vec::new(),
             captured: Vec::new(),
             cards: BTreeSet::new(),
             last_state: None,
@@ -92,9 +103,14 @@ impl Writer {
                 EventKind::ApprovalRequired { card } | EventKind::ClientToolRequired { card } => {
                     self.cards.insert(card.id.clone());
                 }
-                EventKind::ApprovalDecided { card, .. } => {
+                EventKind::ApprovalDecided { card, decided, .. } => {
                     self.cards.insert(card.clone());
+                    if let Some(remember) = &decided.remember {
+                        let by = decided.by.clone();
+                        self.remembered.push((card.clone(), remember.clone(), by));
+                    }
                 }
+                EventKind::SessionTitleUpdated { title } => self.title = Some(title.clone()),
                 EventKind::PartAdded { value, .. } => {
                     if let Part::Input(input) = &**value
                         && let Some(id) = &input.message
@@ -134,8 +150,8 @@ impl Writer {
         let every = self.lease / 3;
         match self.store.renew(&self.key, self.fence, self.lease.as_millis() as u64, now).await {
             Ok(()) => self.renew.as_mut().reset(Instant::now() + every),
-            // Trouble that passes: the lease has two thirds left.
-            Err(e) if e.retryable() => self.renew.as_mut().reset(Instant::now() + every / 8),
+            // Trouble that passes: the lease has two thirds left, and nobody can take the session while nothing can be stored.
+            Err(e) if passes(&e) => self.renew.as_mut().reset(Instant::now() + every / 8),
             Err(e) => return Err(e),
         }
         Ok(())
@@ -151,6 +167,7 @@ impl Driver {
         let Some(writer) = &mut self.writer else { return Ok(()) };
         let mut commit = Commit::new(writer.key.clone(), writer.fence, now);
         commit.messages = messages;
+        commit.account = self.runtime.info.account.clone();
         commit.open_turn = writer.open.take();
         if commit.open_turn.is_some() {
             commit.session_status = Some(SessionStatus::Running);
@@ -160,9 +177,18 @@ impl Driver {
         commit.consumed = std::mem::take(&mut writer.consumed);
         commit.captured = std::mem::take(&mut writer.captured);
         commit.blobs = writer.blobs.drain(..).map(as_store_blob).collect();
+        commit.model = writer.model.take();
+        commit.title = writer.title.take();
+        let remembered = std::mem::take(&mut writer.remembered);
         let cards = std::mem::take(&mut writer.cards);
         let all = &self.turn.messages().cards;
         commit.cards = all.iter().filter(|c| cards.contains(&c.id)).cloned().collect();
+        let person = &self.runtime.info.user;
+        let allowed = remembered.into_iter().filter_map(|(id, remember, by)| {
+            let card = all.iter().find(|c| c.id == id)?;
+            allowance(card, remember, by.unwrap_or_else(|| person.clone()), &writer.key)
+        });
+        commit.allowances = allowed.collect();
         if outcome.is_some() {
             writer.side.set_next_capture(self.turn.next_capture());
         }
@@ -190,7 +216,8 @@ impl Driver {
             });
             commit.session_status = Some(SessionStatus::Running);
         }
-        let committed = write(&*writer.store, commit).await?;
+        let committed = self.work.meanwhile(write(&*writer.store, commit)).await?;
+        self.outlet.set_committed(committed.next_seq.saturating_sub(1));
         if committed.pending > 0 {
             self.control.knock();
         }
@@ -213,7 +240,7 @@ impl Driver {
     pub(super) async fn read_inbox(&mut self) -> Result<(), DriveError> {
         let Some(writer) = &self.writer else { return Ok(()) };
         let (store, key) = (writer.store.clone(), writer.key.clone());
-        let items = match store.inbox(&key).await {
+        let items = match self.work.meanwhile(store.inbox(&key)).await {
             Ok(items) => items,
             // It is read again at the next commit.
             Err(e) if e.retryable() => return Ok(()),
@@ -224,8 +251,27 @@ impl Driver {
                 w.consumed.contains(&item.n) || w.steering.values().any(|n| *n == item.n)
             });
             if !known {
+                self.fetch_attached(&item.input).await?;
                 self.take_item(item.n, item.input)?;
             }
+        }
+        Ok(())
+    }
+
+    /// The bytes of what is attached to a message that enters the turn.
+    async fn fetch_attached(&mut self, input: &Posted) -> Result<(), DriveError> {
+        let (Some(writer), Posted::Message { delivery: Delivery::Steer, message, .. }) =
+            (&self.writer, input)
+        else {
+            return Ok(());
+        };
+        if message.content.has_media() {
+            let (store, key) = (writer.store.clone(), writer.key.clone());
+            // The message was held to its limits when it was posted.
+            let contents = [&message.content];
+            let more = attachments::gather(&*store, &key, &contents, u64::MAX);
+            let more = self.work.meanwhile(more).await?;
+            self.conversation.media_mut().extend(&more);
         }
         Ok(())
     }
@@ -277,6 +323,28 @@ impl Driver {
     }
 }
 
+/// What a decision allows for good.
+fn allowance(
+    card: &SystemMessage,
+    remember: Remember,
+    user: UserId,
+    key: &SessionKey,
+) -> Option<Allowance> {
+    let SystemBody::Approval(body) = &card.body else { return None };
+    Some(Allowance {
+        id: card.id.clone(),
+        user,
+        session: match remember.scope {
+            RememberFor::Session => Some(key.id.clone()),
+            RememberFor::User => None,
+        },
+        agent: body.agent.clone()?,
+        tool: body.tool.clone(),
+        args: remember.args,
+        at: body.decided.as_ref()?.at,
+    })
+}
+
 fn as_store_blob(blob: crate::pipeline::Blob) -> Blob {
     Blob {
         id: blob.reference,
@@ -293,7 +361,12 @@ pub(crate) async fn write(
     patient(COMMIT_ATTEMPTS, || store.commit(commit.clone())).await
 }
 
-/// Tries again while the store is away for a moment.
+/// Whether to wait: a store that is away comes back, and somebody makes room on a full disk.
+const fn passes(error: &StoreError) -> bool {
+    error.retryable() || matches!(error, StoreError::Full { .. })
+}
+
+/// Tries again while the store is away or full for a moment.
 pub(crate) async fn patient<'a, T>(
     attempts: u32,
     mut attempt: impl FnMut() -> StoreFuture<'a, T>,
@@ -301,7 +374,7 @@ pub(crate) async fn patient<'a, T>(
     let mut wait = Duration::from_millis(50);
     for _ in 1..attempts {
         match attempt().await {
-            Err(e) if e.retryable() => {
+            Err(e) if passes(&e) => {
                 tracing::warn!("the store is tried again: {}", e.report());
                 tokio::time::sleep(wait).await;
                 wait = (wait * 2).min(LONGEST_WAIT);

@@ -13,6 +13,7 @@ use turnbuckle_core::json::Json;
 #[derive(Default)]
 pub(crate) struct Control {
     stop: AtomicBool,
+    park: AtomicBool,
     worked: AtomicBool,
     inbox: AtomicBool,
     reported: AtomicBool,
@@ -30,6 +31,16 @@ impl Control {
     pub(crate) fn stop(&self) {
         self.stop.store(true, Ordering::Release);
         self.waker.wake();
+    }
+
+    /// Leaves the turn for another process, at the next moment at which nothing acts on the world.
+    pub(crate) fn park(&self) {
+        self.park.store(true, Ordering::Release);
+        self.waker.wake();
+    }
+
+    pub(crate) fn is_parked(&self) -> bool {
+        self.park.load(Ordering::Acquire)
     }
 
     /// Given to tools.
@@ -65,6 +76,11 @@ impl Control {
 
     pub(crate) fn take_knock(&self) -> bool {
         self.inbox.load(Ordering::Acquire) && self.inbox.swap(false, Ordering::AcqRel)
+    }
+
+    /// Whether somebody wants to be heard before the turn goes on.
+    pub(crate) fn is_called(&self) -> bool {
+        [&self.stop, &self.park, &self.inbox].iter().any(|flag| flag.load(Ordering::Acquire))
     }
 
     pub(crate) fn take_reports(&self) -> Vec<(CallId, Json)> {

@@ -8,8 +8,11 @@ use turnbuckle_models::DeltaSink;
 
 /// A batch goes out when it has so many bytes.
 const BATCH_BYTES: usize = 50;
-/// A batch goes out when the last one is so long ago.
-const BATCH_TIME: Duration = Duration::from_millis(50);
+/// A batch waits no longer than this since the last one.
+pub(crate) const BATCH_TIME: Duration = Duration::from_millis(50);
+/// A delta that comes this long after the last batch takes what waits along. In a steady stream the alarm for
+/// [`BATCH_TIME`] is then always put off before it rings.
+pub(crate) const BATCH_EARLY: Duration = Duration::from_millis(40);
 
 /// What kind of delta a piece is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,6 +85,7 @@ struct Inner {
     ready: Vec<Piece>,
     open: Option<Piece>,
     last: Option<Instant>,
+    begun: bool,
 }
 
 impl DeltaBuffer {
@@ -89,15 +93,24 @@ impl DeltaBuffer {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Moves out what is due. What is not, is due at the moment returned.
+    /// The call begins.
+    pub(crate) fn begin(&self) {
+        self.lock().begun = true;
+    }
+
+    /// Whether the call has begun, so that it costs something whatever becomes of it.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.lock().begun
+    }
+
+    /// Moves out what is due. What is not, is due when [`BATCH_TIME`] has passed since the moment returned.
     pub(crate) fn take_due(&self, into: &mut Vec<Piece>) -> Option<Instant> {
         let mut inner = self.lock();
         if inner.open.is_none() && inner.ready.is_empty() {
             return None;
         }
         let now = Instant::now();
-        let due = inner.last.map_or(now, |last| last + BATCH_TIME);
-        if due <= now {
+        if inner.last.is_none_or(|last| now >= last + BATCH_EARLY) {
             let open = inner.open.take();
             inner.ready.extend(open);
         }
@@ -105,7 +118,7 @@ impl DeltaBuffer {
             inner.last = Some(now);
             into.append(&mut inner.ready);
         }
-        inner.open.as_ref().map(|_| inner.last.map_or(now, |last| last + BATCH_TIME))
+        inner.open.as_ref().map(|_| inner.last.unwrap_or(now))
     }
 
     /// Moves out everything: the answer is complete.

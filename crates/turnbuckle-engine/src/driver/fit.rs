@@ -1,5 +1,6 @@
 //! Making requests fit the model's window, and holding structured answers to their schema.
 
+use super::bill::Beside;
 use super::request::{Fitted, summary_entry};
 use super::{Driver, commit::Changed};
 use crate::runtime::AgentRuntime;
@@ -7,16 +8,18 @@ use crate::session::Overlay;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use std::sync::Arc;
-use turnbuckle_core::compaction::{as_text, cut, drop_old_results, trim_large};
+use turnbuckle_core::compaction::{as_text, cut, drop_old_media, drop_old_results, trim_large};
 use turnbuckle_core::error::{ModelError, ModelErrorKind};
-use turnbuckle_core::machine::{AnswerDirectives, CallModel, CompactionReport, ModelAnswer};
+use turnbuckle_core::machine::{
+    AnswerDirectives, CallModel, CompactionReport, Effect, ModelAnswer,
+};
 use turnbuckle_core::model::{Block, ModelRequest, ModelResponse, SystemBlock};
 use turnbuckle_core::outcome::TurnError;
 use turnbuckle_core::part::{InputKind, Part};
 use turnbuckle_core::transcript::{Item, Transcript};
 use turnbuckle_core::usage::Purpose;
 use turnbuckle_models::tokens::{Fit, PromptCount};
-use turnbuckle_models::{Model, NoDeltas, TokenMeter};
+use turnbuckle_models::{Model, TokenMeter};
 
 /// The answer's share of the window when nothing says how long it may be, as a divisor.
 const ANSWER_SHARE: u32 = 4;
@@ -35,8 +38,9 @@ impl Driver {
         &self,
         model: &Arc<dyn Model>,
         request: &ModelRequest,
+        effect: &Effect,
         call: &CallModel,
-    ) -> (Option<PromptCount>, Option<BoxFuture<'static, Fitted>>) {
+    ) -> (Option<PromptCount>, Option<(Beside, BoxFuture<'static, Fitted>)>) {
         let meter = self.assembler.meter(model);
         let budget = budget(&**model, request);
         match meter.fit(request, budget) {
@@ -44,8 +48,10 @@ impl Driver {
             Fit::Fits(count) => (Some(count), None),
             Fit::Exceeds(count) => {
                 let before = u64::from(count.tokens);
+                let (agent, step) = (&effect.agent, effect.step);
+                let beside = self.beside(model.clone(), agent, step, Purpose::Summary);
                 let work = Compaction {
-                    model: model.clone(),
+                    beside: beside.clone(),
                     meter,
                     request: request.clone(),
                     budget,
@@ -53,7 +59,7 @@ impl Driver {
                 };
                 let message = call.message.clone();
                 let future = async move { Fitted { message, result: work.run().await } };
-                (Some(count), Some(future.boxed()))
+                (Some(count), Some((beside, future.boxed())))
             }
         }
     }
@@ -82,7 +88,9 @@ impl Driver {
         let message = self.turn.messages().get(&call.message);
         let repaired = message.is_some_and(|m| {
             m.parts.iter().any(|part| match part {
-                Part::Input(p) => p.kind == InputKind::Nudge && p.text.starts_with(REPAIR),
+                Part::Input(p) => {
+                    p.kind == InputKind::Nudge && p.content.text().starts_with(REPAIR)
+                }
                 _ => false,
             })
         });
@@ -135,7 +143,7 @@ fn budget(model: &dyn Model, request: &ModelRequest) -> u32 {
 }
 
 struct Compaction {
-    model: Arc<dyn Model>,
+    beside: Beside,
     meter: Arc<TokenMeter>,
     request: ModelRequest,
     budget: u32,
@@ -166,6 +174,13 @@ impl Compaction {
                     tracing::warn!("the history could not be summarised: {error}");
                     notes.push("a summary could not be made");
                 }
+            }
+        }
+        if !self.fits(&self.request.transcript) {
+            let fits = |t: &Transcript| self.fits(t);
+            if let Some(marked) = drop_old_media(&self.request.transcript, &fits) {
+                self.request.transcript = marked;
+                notes.push("the oldest images and files were left out");
             }
         }
         if !self.fits(&self.request.transcript) {
@@ -246,22 +261,16 @@ impl Compaction {
 
     async fn ask_for_summary(&self, text: String) -> Result<ModelAnswer, ModelError> {
         let mut transcript = Transcript::default();
-        transcript.push_item(Item::User { text });
+        transcript.push_item(Item::user(text));
         let mut request = ModelRequest::new(self.request.model.clone(), transcript);
         request.system = vec![SystemBlock::new(SUMMARISE)];
         request.settings.max_output_tokens = Some(SUMMARY_TOKENS);
-        let response = self.model.call(&request, &mut NoDeltas).await.map_err(|f| f.error)?;
-        if text_of(&response).trim().is_empty() {
+        let answer = self.beside.call(request).await?;
+        if text_of(&answer.response).trim().is_empty() {
+            self.beside.forgo(answer);
             return Err(ModelError::new(ModelErrorKind::Protocol, "the summary is empty"));
         }
-        let cost_micros = self.model.info().cost_micros(&response.usage);
-        Ok(ModelAnswer {
-            response,
-            chunks: Vec::new(),
-            estimated: false,
-            cost_micros,
-            directives: AnswerDirectives::default(),
-        })
+        Ok(answer)
     }
 }
 

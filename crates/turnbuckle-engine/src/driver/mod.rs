@@ -1,9 +1,11 @@
 //! Drives one turn: performs what the machine asks for, tells it what came, stores each step, hands out events.
 //!
-//! One pass of the loop: give out what the machine said, store it where the next effects cost money or act on the world, start
-//! the effects, wait until something happens, tell the machine.
+//! One pass of the loop: store what the machine said where the next effects cost money or act on the world, give it out, start
+//! the effects, wait until something happens, tell the machine. What follows without a wait, and may be done again should the
+//! process die, goes into one commit with what it followed from.
 
 mod apply;
+mod bill;
 mod commit;
 mod control;
 mod deltas;
@@ -11,6 +13,7 @@ mod fit;
 mod request;
 mod start;
 mod stream;
+mod title;
 mod wait;
 mod work;
 
@@ -20,14 +23,18 @@ pub use fit::structured;
 pub(crate) use request::Conversation;
 pub(crate) use stream::Outlet;
 pub use stream::{Stopper, TurnStream};
+pub(crate) use title::Untitled;
 
 use crate::runtime::{Assembler, Runtime};
 use std::sync::Arc;
 use turnbuckle_core::event::Event;
 use turnbuckle_core::ids::{SessionId, TurnId};
-use turnbuckle_core::machine::{Effect, EffectKind, Input, MachineError, Output, Recorded, Turn};
+use turnbuckle_core::machine::{
+    Effect, EffectKind, ExecuteMode, Input, MachineError, Output, Recorded, Turn,
+};
 use turnbuckle_core::outcome::{Outcome, TurnError};
 use turnbuckle_core::time::Timestamp;
+use turnbuckle_core::tool::SideEffect;
 use turnbuckle_store::StoreError;
 use work::Work;
 
@@ -40,6 +47,9 @@ pub enum DriveError {
     /// The machine refused an input: a defect.
     #[error("the turn cannot go on: {0}")]
     Machine(#[from] MachineError),
+    /// It was asked to.
+    #[error("the turn is left for another process")]
+    Parked,
 }
 
 impl DriveError {
@@ -47,7 +57,9 @@ impl DriveError {
     pub(crate) fn as_turn_error(&self) -> TurnError {
         match self {
             DriveError::Store(e) => TurnError::Store { message: e.report() },
-            DriveError::Machine(e) => TurnError::Internal { message: e.to_string() },
+            DriveError::Machine(_) | DriveError::Parked => {
+                TurnError::Internal { message: self.to_string() }
+            }
         }
     }
 }
@@ -65,20 +77,26 @@ pub(crate) struct Driver {
     pub(crate) next_seq: u64,
     pub(crate) session: SessionId,
     pub(crate) id: TurnId,
+    /// Set when the session has no title.
+    pub(crate) untitled: Option<Untitled>,
     /// Whether the turn was paused and its rows must say that it runs again.
     pub(crate) resumed: bool,
     work: Work,
     out: Output,
     /// Events not yet handed out.
     unpublished: Vec<Event>,
-    /// Whether something happened that must be stored before anything else is done.
+    /// When what happened must be stored.
     must_store: Store,
 }
 
-/// Whether a commit is due.
-#[derive(Clone, Copy, PartialEq, Eq)]
+/// When a commit is due.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Store {
+    /// With what comes.
     Later,
+    /// Before anything is waited for.
+    BeforeWaiting,
+    /// Before anything else is done.
     Now,
 }
 
@@ -95,6 +113,7 @@ impl Driver {
         Self {
             session: turn.spec().session.clone(),
             id: turn.spec().turn.clone(),
+            work: Work::new(&assembler.alarms),
             assembler,
             runtime,
             turn,
@@ -103,8 +122,8 @@ impl Driver {
             control,
             outlet,
             next_seq,
+            untitled: None,
             resumed: false,
-            work: Work::default(),
             out: Output::default(),
             unpublished: Vec::new(),
             must_store: Store::Later,
@@ -140,12 +159,11 @@ impl Driver {
             let outcome = self.turn.outcome();
             let due = self.must_store == Store::Now
                 || outcome.is_some()
-                || effects.iter().any(|e| e.kind.needs_commit());
-            if due && self.writer.is_some() {
-                self.commit(outcome.as_ref()).await?;
+                || effects.iter().any(|e| e.kind.needs_commit() && !self.is_repeatable(e));
+            if due {
+                self.store(outcome.as_ref()).await?;
             }
-            self.must_store = Store::Later;
-            self.outlet.push_all(self.unpublished.drain(..));
+            self.publish();
             if let Some(outcome) = outcome {
                 return Ok(outcome);
             }
@@ -159,8 +177,45 @@ impl Driver {
             {
                 continue;
             }
-            let happened = self.wait().await;
+            let mut happened = None;
+            if self.must_store == Store::BeforeWaiting {
+                happened = self.at_once().await;
+                if happened.is_none() {
+                    self.store(None).await?;
+                    self.publish();
+                }
+            }
+            let happened = match happened {
+                Some(happened) => happened,
+                None => self.wait().await,
+            };
             self.apply(happened).await?;
+        }
+    }
+
+    /// Stores what has come, if the turn is stored at all.
+    async fn store(&mut self, outcome: Option<&Outcome>) -> Result<(), DriveError> {
+        if self.writer.is_some() {
+            // Boxed: a turn holds room for what it is doing, not for all that it may do.
+            Box::pin(self.commit(outcome)).await?;
+        }
+        self.must_store = Store::Later;
+        Ok(())
+    }
+
+    /// Whether an effect may simply be started again by another process, so that nothing is lost with it.
+    fn is_repeatable(&self, effect: &Effect) -> bool {
+        let EffectKind::Execute(run) = &effect.kind else { return false };
+        let toolbox = self.runtime.agents.get(&effect.agent).map(|agent| &agent.env.toolbox);
+        let entry = toolbox.and_then(|toolbox| toolbox.get(run.tool.as_str()));
+        run.mode == ExecuteMode::Real
+            && entry.is_some_and(|e| e.tool().contract().traits.effect == SideEffect::ReadOnly)
+    }
+
+    /// Hands out what need not wait for the store.
+    fn publish(&mut self) {
+        if self.must_store == Store::Later {
+            self.outlet.push_all(std::mem::take(&mut self.unpublished));
         }
     }
 
@@ -197,9 +252,7 @@ impl Driver {
     /// Hands out what has no store to wait for, such as deltas, while effects run.
     pub(crate) fn publish_deltas(&mut self) {
         self.take_events();
-        if self.must_store == Store::Later {
-            self.outlet.push_all(self.unpublished.drain(..));
-        }
+        self.publish();
     }
 
     /// What the machine asked for and was handed out but not started, after a failure.

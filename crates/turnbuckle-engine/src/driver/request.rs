@@ -1,6 +1,7 @@
 //! Building the request of a model call from recorded inputs: the prompt of the agent, the history, the turn so far.
 
 use super::Driver;
+use super::bill::Beside;
 use super::start::config_error;
 use crate::agent::SendTools;
 use crate::runtime::AgentRuntime;
@@ -8,6 +9,7 @@ use crate::session::Overlay;
 use futures_util::future::BoxFuture;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use turnbuckle_core::content::Media;
 use turnbuckle_core::error::ModelError;
 use turnbuckle_core::ids::MessageId;
 use turnbuckle_core::machine::{CallModel, CompactionReport, Effect};
@@ -22,6 +24,7 @@ use turnbuckle_models::tokens::PromptCount;
 pub(crate) struct Conversation {
     history: Transcript,
     overlay: Option<Overlay>,
+    media: Media,
     messages: BTreeMap<MessageId, Added>,
 }
 
@@ -33,7 +36,17 @@ struct Added {
 impl Conversation {
     /// `overlay` stands for the beginning of the history, which may reach into the turn itself.
     pub(crate) fn new(history: Transcript, overlay: Option<Overlay>) -> Self {
-        Self { history, overlay, messages: BTreeMap::new() }
+        Self { history, overlay, media: Media::default(), messages: BTreeMap::new() }
+    }
+
+    /// With the bytes that messages of the turn refer to.
+    pub(crate) fn with_media(self, media: Media) -> Self {
+        Self { media, ..self }
+    }
+
+    /// The bytes that messages refer to.
+    pub(crate) fn media_mut(&mut self) -> &mut Media {
+        &mut self.media
     }
 
     /// Replaces what models read of a message of the turn, after it was made to fit.
@@ -49,7 +62,7 @@ pub(crate) struct Built {
     pub(crate) model: Arc<dyn Model>,
     pub(crate) request: ModelRequest,
     pub(crate) counted: Option<PromptCount>,
-    pub(crate) compaction: Option<BoxFuture<'static, Fitted>>,
+    pub(crate) compaction: Option<(Beside, BoxFuture<'static, Fitted>)>,
 }
 
 /// A history that was made to fit.
@@ -96,7 +109,7 @@ impl Driver {
         request.output = output;
         request.settings = agent.agent.settings.clone();
         request.cache_key = Some(self.session.as_str().into());
-        let (counted, compaction) = self.fit(&model, &request, call);
+        let (counted, compaction) = self.fit(&model, &request, effect, call);
         Ok(Built { model, request, counted, compaction })
     }
 
@@ -109,21 +122,25 @@ impl Driver {
             }
             match &call.task {
                 // A sub-agent knows its task and nothing else.
-                Some(task) => transcript.push_item(Item::User { text: task.clone() }),
+                Some(task) => transcript.push_item(Item::user(task.clone())),
                 None => {
                     for entry in self.conversation.history.entries() {
                         transcript.push(entry.clone());
                     }
                     let user =
                         turnbuckle_core::message::Message::User(self.turn.spec().user.clone());
-                    transcript.push_message(&user, &Rules::default());
+                    let media = self.conversation.media.clone();
+                    transcript.push_message(&user, &Rules { media, ..Rules::default() });
                 }
             }
             Added { transcript, iterations: 0 }
         });
         if let Some(message) = self.turn.messages().get(&call.message) {
-            let rules =
-                Rules { text_view: self.runtime.history.text_view.clone(), ..Rules::default() };
+            let rules = Rules {
+                text_view: self.runtime.history.text_view.clone(),
+                media: self.conversation.media.clone(),
+                ..Rules::default()
+            };
             while added.iterations < call.iteration {
                 added.transcript.push_iteration(message, added.iterations, &rules);
                 added.iterations += 1;
@@ -181,5 +198,5 @@ fn with_overlay(whole: &Transcript, overlay: &Overlay) -> Transcript {
 pub(crate) fn summary_entry(text: &str) -> Arc<Entry> {
     let text =
         format!("Summary of the conversation before this point, made to save space:\n\n{text}");
-    Entry::new(Item::User { text }, None)
+    Entry::new(Item::user(text), None)
 }

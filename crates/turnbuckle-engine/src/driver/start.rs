@@ -1,18 +1,21 @@
 //! Starting the effects the machine asks for.
 
 use super::Driver;
+use super::bill::Bill;
 use super::deltas::DeltaBuffer;
 use super::work::{CapturedCall, CompactionWork, ModelWork};
 use crate::agent::{OnNoToolCalls, StepView};
 use crate::pipeline;
 use crate::runtime::AgentRuntime;
+use crate::trace::{self, Chat, ToolAbout};
 use std::sync::Arc;
 use std::time::Duration;
+use tracing::Instrument;
 use turnbuckle_core::error::{ModelError, ModelErrorKind, ToolError, ToolErrorCode};
 use turnbuckle_core::ids::AgentName;
 use turnbuckle_core::machine::{
     CallModel, Effect, EffectKind, ExecuteMode, ExecuteResult, FinalChanges, Input, MachineError,
-    StepId, Verdict,
+    StepId, Verdict, Weave,
 };
 use turnbuckle_core::model::ModelRequest;
 use turnbuckle_core::outcome::Outcome;
@@ -25,14 +28,11 @@ impl Driver {
         let call = call.clone();
         match self.build_request(&effect, &call) {
             Ok(built) => match built.compaction {
-                Some(future) => {
-                    self.work.compactions.push(CompactionWork { effect, future });
+                Some((beside, future)) => {
+                    self.work.compactions.push(CompactionWork { effect, beside, future });
                     Ok(())
                 }
-                None => {
-                    self.send(effect, call, built.model, built.request, built.counted);
-                    Ok(())
-                }
+                None => self.send(effect, call, built.model, built.request, built.counted),
             },
             Err(error) => self.feed(Input::ModelFailed { step: effect.step, error, partial: None }),
         }
@@ -46,18 +46,38 @@ impl Driver {
         model: Arc<dyn turnbuckle_models::Model>,
         request: ModelRequest,
         counted: Option<PromptCount>,
-    ) {
+    ) -> Result<(), MachineError> {
         let meter = self.assembler.meter(&model);
+        for epoch in self.turn.lost_calls(effect.step).to_vec() {
+            let bill = Bill { model: &*model, meter: &meter, request: &request, counted };
+            let answer = Box::new(bill.of(bill.nothing()));
+            let (step, purpose) = (effect.step, call.purpose);
+            self.feed(Input::Metered { step, purpose, epoch, answer })?;
+        }
         let request = Arc::new(request);
         let buffer = DeltaBuffer::default();
         let delay = call.after.as_ref().map(|error| retry_delay(error, call.attempt));
+        let content = self.assembler.trace_content;
+        let about = Chat {
+            session: &self.session,
+            turn: &self.id,
+            agent: &effect.agent,
+            step: effect.step,
+            purpose: call.purpose,
+            attempt: call.attempt,
+        };
+        let span = trace::chat(about, model.id(), &request, content);
         let future = {
-            let (model, request, mut sink) = (model.clone(), request.clone(), buffer.clone());
+            let model = self.assembler.callable(&self.runtime.info, model.clone());
+            let (request, mut sink) = (request.clone(), buffer.clone());
             Box::pin(async move {
                 if let Some(delay) = delay {
                     tokio::time::sleep(delay).await;
                 }
-                model.call(&request, &mut sink).await
+                sink.begin();
+                let result = model.call(&request, &mut sink).instrument(span.clone()).await;
+                trace::chat_ended(&span, &result, content);
+                result
             })
         };
         self.work.models.push(ModelWork {
@@ -67,12 +87,13 @@ impl Driver {
             buffer,
             future,
             chunks: Vec::new(),
-            blocks: Vec::new(),
+            weave: Weave::default(),
+            unread: Vec::new(),
             request,
             meter,
             counted,
-            due: None,
         });
+        Ok(())
     }
 
     pub(super) fn start_prepare(&mut self, effect: Effect) -> Result<(), MachineError> {
@@ -112,9 +133,15 @@ impl Driver {
             };
             self.work.captures.insert(step, captured);
         }
-        self.work
-            .executes
-            .push(Box::pin(async move { (step, pipeline::execute(&env, &run).await) }));
+        let content = self.assembler.trace_content;
+        let about =
+            ToolAbout { session: &self.session, turn: &self.id, agent: &effect.agent, step };
+        let span = trace::tool(about, &run, content);
+        self.work.executes.push(Box::pin(async move {
+            let executed = pipeline::execute(&env, &run).instrument(span.clone()).await;
+            trace::tool_ended(&span, &executed.result, content);
+            (step, executed)
+        }));
         Ok(())
     }
 
@@ -131,7 +158,7 @@ impl Driver {
             tracing::error!(turn = %self.id, %panic, "a hook of the domain panicked at the end of the turn");
             FinalChanges::default()
         });
-        self.feed(Input::Finalized { step, changes: Box::new(changes) })
+        self.finalize_with(step, outcome, changes)
     }
 
     /// What an agent's hooks see of a model call.

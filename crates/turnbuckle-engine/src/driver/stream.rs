@@ -5,21 +5,48 @@ use futures_util::Stream;
 use futures_util::future::BoxFuture;
 use std::collections::VecDeque;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use turnbuckle_core::event::Event;
 
+/// Events that an outlet keeps room for.
+const KEPT: usize = 4;
+
 /// Where a driver puts events until its reader takes them.
 #[derive(Clone, Default)]
-pub(crate) struct Outlet(Arc<Mutex<VecDeque<Event>>>);
+pub(crate) struct Outlet(Arc<Given>);
+
+#[derive(Default)]
+struct Given {
+    events: Mutex<VecDeque<Event>>,
+    committed: AtomicU64,
+    lost: AtomicBool,
+}
 
 impl Outlet {
     pub(crate) fn push_all(&self, events: impl IntoIterator<Item = Event>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(events);
+        self.0.events.lock().unwrap_or_else(PoisonError::into_inner).extend(events);
+    }
+
+    /// Everything up to this number is stored.
+    pub(crate) fn set_committed(&self, seq: u64) {
+        self.0.committed.fetch_max(seq, Ordering::AcqRel);
+    }
+
+    /// Another process has taken the session over.
+    pub(crate) fn set_lost(&self) {
+        self.0.lost.store(true, Ordering::Release);
     }
 
     fn pop(&self) -> Option<Event> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+        let mut events = self.0.events.lock().unwrap_or_else(PoisonError::into_inner);
+        let next = events.pop_front();
+        if next.is_none() && events.capacity() > KEPT {
+            // A turn that waits holds no room for its last burst.
+            *events = VecDeque::new();
+        }
+        next
     }
 }
 
@@ -28,9 +55,11 @@ pub(crate) type DriveFuture = BoxFuture<'static, ()>;
 
 /// The events of one or several turns of a session, in order.
 ///
-/// The turn goes on while the stream is read. Dropping it stops the turn in an orderly way: what was done is stored, what runs
-/// is cancelled, and the outcome is `aborted`. To let a turn go on without a reader, use
-/// [`detach`](TurnStream::detach).
+/// The turn goes on while the stream is read, and only then. In between it may hold the store, so a task that reads it must not
+/// wait for the store without reading on: post to the session from another task, or do both at once.
+///
+/// Dropping the stream stops the turn in an orderly way: what was done is stored, what runs is cancelled, and the outcome is
+/// `aborted`. To let a turn go on without a reader, use [`detach`](TurnStream::detach).
 pub struct TurnStream {
     outlet: Outlet,
     drive: Option<DriveFuture>,
@@ -52,6 +81,23 @@ impl TurnStream {
         Stopper(self.control.clone())
     }
 
+    /// The number of the last event that is known to be stored; 0 before the first commit. An event that the stream gave and
+    /// whose number is higher may yet turn out void, should this process die.
+    pub fn committed(&self) -> u64 {
+        self.outlet.0.committed.load(Ordering::Acquire)
+    }
+
+    /// Whether the work ended because another process has taken the session over: this one had fallen silent for longer than its
+    /// lease. What it did since is not stored.
+    pub fn lost_lease(&self) -> bool {
+        self.outlet.0.lost.load(Ordering::Acquire)
+    }
+
+    /// Leaves the turn as it is stored, at once and whatever runs, as if the process had died. Another one goes on with it.
+    pub fn abandon(mut self) {
+        self.drive = None;
+    }
+
     /// Lets the turn go on in a task of its own; its events are kept by the store.
     pub fn detach(mut self) {
         if let Some(drive) = self.drive.take() {
@@ -68,6 +114,12 @@ impl Stopper {
     /// Stops the turn.
     pub fn stop(&self) {
         self.0.stop();
+    }
+
+    /// Leaves the turn for another process to go on with, as soon as no tool runs; the stream ends then. A model call under way
+    /// is dropped and made again.
+    pub fn park(&self) {
+        self.0.park();
     }
 }
 

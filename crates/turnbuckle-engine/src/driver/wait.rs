@@ -1,15 +1,30 @@
 //! Waiting until something happens, in one task and without channels.
 
 use super::Driver;
+use super::deltas::{BATCH_EARLY, BATCH_TIME};
 use super::work::Happened;
 use futures_util::StreamExt;
 use std::future::poll_fn;
 use std::task::{Context, Poll};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 impl Driver {
     pub(crate) async fn wait(&mut self) -> Happened {
         poll_fn(|cx| self.poll_work(cx)).await
+    }
+
+    /// What tools and checks have come to without a wait, unless somebody wants to be heard first.
+    pub(super) async fn at_once(&mut self) -> Option<Happened> {
+        if self.control.is_called() {
+            return None;
+        }
+        poll_fn(|cx| {
+            Poll::Ready(match self.poll_tools(cx) {
+                Poll::Ready(happened) => Some(happened),
+                Poll::Pending => None,
+            })
+        })
+        .await
     }
 
     fn poll_work(&mut self, cx: &mut Context<'_>) -> Poll<Happened> {
@@ -21,8 +36,14 @@ impl Driver {
         if self.control.take_knock() {
             return Poll::Ready(Happened::Inbox);
         }
-        if let Some((step, executed)) = self.work.early.take() {
-            return Poll::Ready(Happened::Executed(step, executed));
+        if self.control.is_parked() && self.work.executes.is_empty() && self.work.early.is_none() {
+            return Poll::Ready(Happened::Park);
+        }
+        // Before what streams: an answer that never pauses must not keep the lease from being renewed.
+        if let Some(writer) = &mut self.writer
+            && writer.poll_renew(cx).is_ready()
+        {
+            return Poll::Ready(Happened::Renew);
         }
         let mut next: Option<Instant> = None;
         for (index, call) in self.work.models.iter_mut().enumerate() {
@@ -31,11 +52,11 @@ impl Driver {
                 return Poll::Ready(Happened::Model(index, result));
             }
             let before = self.work.pieces.len();
-            call.due = call.buffer.take_due(&mut self.work.pieces);
+            let waiting = call.buffer.take_due(&mut self.work.pieces);
             if self.work.pieces.len() > before {
                 return Poll::Ready(Happened::Deltas(index));
             }
-            next = match (next, call.due) {
+            next = match (next, waiting) {
                 (Some(a), Some(b)) => Some(a.min(b)),
                 (a, b) => a.or(b),
             };
@@ -44,6 +65,22 @@ impl Driver {
             if let Poll::Ready(fitted) = work.future.as_mut().poll(cx) {
                 return Poll::Ready(Happened::Compacted(index, fitted));
             }
+        }
+        if let Some(work) = &mut self.work.title
+            && let Poll::Ready(title) = work.future.as_mut().poll(cx)
+        {
+            return Poll::Ready(Happened::Titled(title));
+        }
+        if let Poll::Ready(happened) = self.poll_tools(cx) {
+            return Poll::Ready(happened);
+        }
+        self.poll_flush(next, cx)
+    }
+
+    /// Checks and executions of calls.
+    fn poll_tools(&mut self, cx: &mut Context<'_>) -> Poll<Happened> {
+        if let Some((step, executed)) = self.work.early.take() {
+            return Poll::Ready(Happened::Executed(step, executed));
         }
         if let Poll::Ready(Some((step, verdict))) = self.work.prepares.poll_next_unpin(cx) {
             return Poll::Ready(Happened::Prepared(step, verdict));
@@ -61,32 +98,14 @@ impl Driver {
         if !reports.is_empty() {
             return Poll::Ready(Happened::Reports(reports));
         }
-        if let Some(writer) = &mut self.writer
-            && writer.poll_renew(cx).is_ready()
-        {
-            return Poll::Ready(Happened::Renew);
-        }
-        self.poll_flush(next, cx)
+        Poll::Pending
     }
 
-    /// Arms the timer for the next batch that is due. It is moved only when it would come too late, not per delta.
-    fn poll_flush(&mut self, next: Option<Instant>, cx: &mut Context<'_>) -> Poll<Happened> {
-        let Some(due) = next else { return Poll::Pending };
-        let timer = match &mut self.work.timer {
-            Some(timer) => {
-                if self.work.armed.is_none_or(|armed| armed > due) {
-                    timer.as_mut().reset(due);
-                    self.work.armed = Some(due);
-                }
-                timer
-            }
-            none => {
-                self.work.armed = Some(due);
-                none.insert(Box::pin(sleep_until(due)))
-            }
-        };
-        if timer.as_mut().poll(cx).is_ready() {
-            self.work.armed = None;
+    /// Sees to it that the next batch goes out in time.
+    fn poll_flush(&mut self, since: Option<Instant>, cx: &mut Context<'_>) -> Poll<Happened> {
+        let Some(since) = since else { return Poll::Pending };
+        let (from, until) = (since + BATCH_EARLY, since + BATCH_TIME);
+        if self.work.alarm.poll_within(cx, from, until).is_ready() {
             // Look again: what was not due is due now.
             cx.waker().wake_by_ref();
         }

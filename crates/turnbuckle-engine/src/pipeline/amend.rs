@@ -38,9 +38,7 @@ pub(super) fn editable(entry: &Entry) -> Option<turnbuckle_core::json::Json> {
 /// neither set a pinned argument nor make the call invalid.
 pub(super) fn amend(entry: &Entry, args: &Value, amendment: &Value) -> Result<Value, ToolError> {
     let contract = entry.tool().contract();
-    let (Some(schema), Some(validator)) =
-        (&contract.amendment_schema, entry.registered.amendment())
-    else {
+    let Some(checker) = entry.registered.amendment() else {
         let text = format!(
             "`{}` was approved with changes, but nothing about it can be changed",
             contract.name()
@@ -52,7 +50,7 @@ pub(super) fn amend(entry: &Entry, args: &Value, amendment: &Value) -> Result<Va
             "the changes made on approval are not an object of named values",
         ));
     };
-    if let Some(names) = known_names(schema) {
+    if let Some(names) = known_names(checker.schema()) {
         let unknown: Vec<&str> =
             changes.keys().map(String::as_str).filter(|n| !names.contains(n)).collect();
         if !unknown.is_empty() {
@@ -63,7 +61,7 @@ pub(super) fn amend(entry: &Entry, args: &Value, amendment: &Value) -> Result<Va
             return Err(ToolError::invalid(text));
         }
     }
-    let wrong = issues(validator, schema, amendment);
+    let wrong = issues(checker, amendment)?;
     if !wrong.is_empty() {
         let text = format!("the changes made on approval do not fit: {}", wrong.join("; "));
         return Err(ToolError::invalid(text));

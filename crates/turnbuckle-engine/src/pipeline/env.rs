@@ -1,9 +1,10 @@
 //! What the calls of one agent in one turn are checked and executed with.
 
+use super::allowances::Allowances;
 use super::hooks::{Hooks, NoHooks};
-use super::policy::{Allowances, Policy};
+use super::policy::Policy;
 use crate::tool::{ToolContext, ToolScope, Toolbox};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use turnbuckle_core::ids::{CallId, ToolName};
@@ -18,14 +19,13 @@ pub struct PipelineEnv {
     /// The workspace's rules.
     pub policy: Arc<Policy>,
     /// What people said to be always allowed.
-    pub allowances: Arc<Allowances>,
+    pub allowances: Allowances,
     /// The domain's hooks.
     pub hooks: Arc<dyn Hooks>,
     /// Where data of this turn came from.
     pub taints: Arc<Taints>,
     /// Bounds.
     pub limits: PipelineLimits,
-    warnings: Arc<Warnings>,
 }
 
 impl PipelineEnv {
@@ -35,11 +35,10 @@ impl PipelineEnv {
             toolbox,
             scope,
             policy: Arc::default(),
-            allowances: Arc::default(),
+            allowances: Allowances::None,
             hooks: Arc::new(NoHooks),
             taints: Arc::default(),
             limits: PipelineLimits::default(),
-            warnings: Arc::default(),
         }
     }
 
@@ -50,17 +49,6 @@ impl PipelineEnv {
         reason: Option<String>,
     ) -> ToolContext {
         ToolContext::new(self.scope.clone(), call.clone(), tool.clone(), reason)
-    }
-
-    /// Keeps the warnings of a call until it is executed. They are advice: a restart in between loses them.
-    pub(super) fn keep_warnings(&self, call: &CallId, warnings: Vec<String>) {
-        if !warnings.is_empty() {
-            lock(&self.warnings.0).insert(call.clone(), warnings);
-        }
-    }
-
-    pub(super) fn take_warnings(&self, call: &CallId) -> Vec<String> {
-        lock(&self.warnings.0).remove(call).unwrap_or_default()
     }
 }
 
@@ -125,9 +113,6 @@ impl Taints {
         lock(&self.0).contains(label)
     }
 }
-
-#[derive(Default)]
-struct Warnings(Mutex<BTreeMap<CallId, Vec<String>>>);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

@@ -52,7 +52,8 @@ pub async fn execute(env: &PipelineEnv, call: &ExecuteCall) -> Executed {
         Ok(output) => {
             let contract = entry.tool().contract();
             let about = HookCall { ctx: &ctx, contract, args: &call.args, captured };
-            let (result, kept_aside) = finish(env, entry, about, output).await;
+            let warnings = &call.warnings;
+            let (result, kept_aside) = finish(env, entry, about, output, warnings).await;
             Executed { result, kept_aside, usage }
         }
         Err(error) => Executed::failure(error, usage),
@@ -88,6 +89,7 @@ async fn finish(
     entry: &Entry,
     call: HookCall<'_>,
     given: ToolOutput,
+    warnings: &[String],
 ) -> (ExecuteResult, Option<Blob>) {
     let ToolOutput { output, model_view, summary: kept, digest: small, mut directives } = given;
     let tool = entry.tool();
@@ -97,12 +99,11 @@ async fn finish(
     let digest = digest(tool, small, &output);
     let summary = summary(tool, kept, &output);
     let (output, kept_aside) = cap_output(id, output, cap);
-    let warnings = env.take_warnings(id);
     let model_view = match (model_view, warnings.is_empty()) {
         (view, true) => view.map(|view| cap_view(id, view, cap)),
         (view, false) => {
             let view = view.map(|view| cap_view(id, view, cap)).unwrap_or_else(|| output.clone());
-            Some(with_warnings(&view, &warnings).into())
+            Some(with_warnings(&view, warnings).into())
         }
     };
     directives.context_dropped = capture(call.ctx, &output);

@@ -7,7 +7,7 @@
 //! | transform | [`hooks`] | on the first check | |
 //! | bind | [`bind`] | always | |
 //! | validate | [`validate`] | always | |
-//! | permission | [`permission`] | the first time; later only what is denied | |
+//! | permission | [`permission`], [`policy`], [`allowances`] | the first time; later only what is denied | |
 //! | cache | the machine | | before it |
 //! | execute, or predict | [`run`], [`mint`] | | always |
 //! | cap the output | [`cap`] | | on success |
@@ -19,6 +19,7 @@
 //! What to repeat, to cache, to capture or to ask is the machine's to decide; the pipeline does what a step means for one
 //! call. Nothing a tool, a hook or a rule does escapes it: panics, hangs and oversized outputs become results.
 
+pub mod allowances;
 pub mod amend;
 pub mod bind;
 pub mod cap;
@@ -34,11 +35,12 @@ pub mod prepare;
 pub mod run;
 pub mod validate;
 
+pub use allowances::Allowances;
 pub use cap::{Blob, kept_reference};
 pub use env::{PipelineEnv, PipelineLimits, Taints};
 pub use execute::{Executed, execute};
 pub use hooks::{HookCall, Hooks, NoHooks, Transformed};
-pub use policy::{Allowance, Allowances, ArgTest, Policy, PolicyDecision, Rule, Test};
+pub use policy::{Policy, PolicyDecision, Rule};
 pub use prepare::prepare;
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ pub(super) enum Permission {
 }
 
 /// Decides about a call that is checked for the first time.
-pub(super) fn decide(
+pub(super) async fn decide(
     env: &PipelineEnv,
     entry: &Entry,
     ctx: &ToolContext,
@@ -39,7 +39,7 @@ pub(super) fn decide(
             Wish::Unsure(problem) => (Some(problem), false),
         },
     };
-    match open && env.allowances.allows(ctx.tool(), args) {
+    match open && env.allowances.allow(ctx, args).await {
         true => Permission::Allow,
         false => Permission::Ask(reason),
     }

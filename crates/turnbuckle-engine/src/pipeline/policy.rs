@@ -1,4 +1,4 @@
-//! The workspace's rules on tool calls, and what people have said to be always allowed.
+//! The workspace's rules on tool calls.
 //!
 //! Rules are tried in their order and **the first that matches decides**, so the most specific come first. A rule matches
 //! when every condition it has holds; one without conditions matches every call. Where no rule matches, the tool's own
@@ -8,15 +8,12 @@
 use super::env::Taints;
 use crate::tool::ToolContext;
 use crate::tool::eventual::guarded;
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock};
-use turnbuckle_core::context::{Path, walk};
+use std::sync::Arc;
+use turnbuckle_core::allowance::ArgTest;
 use turnbuckle_core::error::ToolError;
-use turnbuckle_core::ids::ToolName;
-use turnbuckle_core::json::canonical;
 
 /// What a rule says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -152,66 +149,6 @@ fn like(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// A test of one argument. It does not hold when the argument is not there, unless it tests for that.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ArgTest {
-    /// Where, for instance `amount` or `to[0]`.
-    #[serde(serialize_with = "path_to_text", deserialize_with = "path_from_text")]
-    pub path: Path,
-    /// What.
-    #[serde(flatten)]
-    pub test: Test,
-}
-
-fn path_to_text<S: Serializer>(path: &Path, s: S) -> Result<S::Ok, S::Error> {
-    let text = path.to_string();
-    s.serialize_str(text.strip_prefix('.').unwrap_or(&text))
-}
-
-fn path_from_text<'de, D: Deserializer<'de>>(d: D) -> Result<Path, D::Error> {
-    String::deserialize(d)?.parse().map_err(de::Error::custom)
-}
-
-/// What is tested.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Test {
-    /// It is this value.
-    Equals(Value),
-    /// It is one of these values.
-    OneOf(Vec<Value>),
-    /// It is a number above this.
-    Above(f64),
-    /// It is a number below this.
-    Below(f64),
-    /// It is text that contains this.
-    Contains(String),
-    /// Whether it is there at all.
-    Present(bool),
-}
-
-impl ArgTest {
-    /// Whether it holds; an error when the argument is of a kind that cannot be tested so.
-    fn holds(&self, args: &Value) -> Result<bool, String> {
-        let found = walk(args, &self.path).filter(|v| !v.is_null());
-        let Some(value) = found else {
-            return Ok(self.test == Test::Present(false));
-        };
-        let number = || value.as_f64().ok_or_else(|| format!("`{}` is not a number", self.path));
-        match &self.test {
-            Test::Equals(expected) => Ok(*value == *expected),
-            Test::OneOf(all) => Ok(all.contains(&value)),
-            Test::Above(bound) => Ok(number()? > *bound),
-            Test::Below(bound) => Ok(number()? < *bound),
-            Test::Contains(part) => match value.as_str() {
-                Some(text) => Ok(text.contains(part.as_str())),
-                None => Err(format!("`{}` is not text", self.path)),
-            },
-            Test::Present(wanted) => Ok(*wanted),
-        }
-    }
-}
-
 /// The workspace's rules, in order.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -258,51 +195,5 @@ impl Policy {
                 rememberable: false,
             }),
         })
-    }
-}
-
-/// "Always allow this", said by a person for a session or for themselves; whose it is, is up to who keeps it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Allowance {
-    /// The tool.
-    pub tool: ToolName,
-    /// The exact arguments as canonical JSON; absent for any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub args: Option<String>,
-}
-
-impl Allowance {
-    /// The tool, whatever its arguments.
-    pub fn tool(tool: impl Into<ToolName>) -> Self {
-        Self { tool: tool.into(), args: None }
-    }
-
-    /// The tool with exactly these arguments.
-    pub fn exactly(tool: impl Into<ToolName>, args: &Value) -> Self {
-        Self { tool: tool.into(), args: Some(canonical(args)) }
-    }
-}
-
-/// The allowances in force. They answer questions that a tool or a rule would ask; they never lift a denial.
-#[derive(Debug, Default)]
-pub struct Allowances(RwLock<BTreeSet<Allowance>>);
-
-impl Allowances {
-    /// Allowances that were kept.
-    pub fn new(kept: impl IntoIterator<Item = Allowance>) -> Self {
-        Self(RwLock::new(kept.into_iter().collect()))
-    }
-
-    /// Adds one.
-    pub fn remember(&self, allowance: Allowance) {
-        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(allowance);
-    }
-
-    /// Whether a call is allowed.
-    pub fn allows(&self, tool: &ToolName, args: &Value) -> bool {
-        let kept = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        !kept.is_empty()
-            && (kept.contains(&Allowance::tool(tool.clone()))
-                || kept.contains(&Allowance::exactly(tool.clone(), args)))
     }
 }

@@ -28,7 +28,7 @@ pub async fn prepare(env: &PipelineEnv, call: &PrepareCall) -> Verdict {
     let ctx = env.context(&call.call, &entry.spec.name, None);
     let mut args = call.args.clone();
     match check(env, entry, &ctx, &call.stage, &mut args).await {
-        Ok(warnings) => verdict(env, entry, &ctx, &call.stage, args, warnings),
+        Ok(warnings) => verdict(env, entry, &ctx, &call.stage, args, warnings).await,
         Err(error) => Verdict::Refuse { error, args: Some(args) },
     }
 }
@@ -66,7 +66,7 @@ async fn check(
     Ok(validated.warnings)
 }
 
-fn verdict(
+async fn verdict(
     env: &PipelineEnv,
     entry: &Entry,
     ctx: &ToolContext,
@@ -75,13 +75,13 @@ fn verdict(
     warnings: Vec<String>,
 ) -> Verdict {
     let permission = match stage {
-        PrepareStage::First => decide(env, entry, ctx, &args),
+        PrepareStage::First => decide(env, entry, ctx, &args).await,
         PrepareStage::Approved { .. } => denied(env, entry, ctx, &args),
     };
     let contract = entry.tool().contract();
     let expires_at = || expiry(ctx, contract.expires_after.or(env.limits.expires_after));
-    let verdict = match permission {
-        Permission::Deny(error) => return Verdict::Refuse { error, args: Some(args) },
+    match permission {
+        Permission::Deny(error) => Verdict::Refuse { error, args: Some(args) },
         Permission::Ask(reason) => {
             let question = Question {
                 title: contract.title.clone(),
@@ -90,17 +90,15 @@ fn verdict(
                 editable: editable(entry),
                 expires_at: expires_at(),
             };
-            Verdict::Ask { args, question: Box::new(question) }
+            Verdict::Ask { args, question: Box::new(question), warnings }
         }
         Permission::Allow => match contract.traits.runs_on {
             RunsOn::Client => {
                 Verdict::Client { args, title: contract.title.clone(), expires_at: expires_at() }
             }
-            RunsOn::Server | RunsOn::Agent(_) => Verdict::Run { args },
+            RunsOn::Server | RunsOn::Agent(_) => Verdict::Run { args, warnings },
         },
-    };
-    env.keep_warnings(ctx.call(), warnings);
-    verdict
+    }
 }
 
 fn expiry(ctx: &ToolContext, after: Option<Duration>) -> Option<Timestamp> {

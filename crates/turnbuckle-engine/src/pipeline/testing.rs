@@ -1,6 +1,6 @@
 //! A small world for the tests of the pipeline.
 
-use super::{Executed, PipelineEnv, execute, prepare};
+use super::{Allowances, Executed, PipelineEnv, execute, prepare};
 use crate::tool::{
     FnTool, Identity, RegisteredTool, ToolContract, ToolOutput, ToolRun, ToolScope, Toolbox,
 };
@@ -12,6 +12,46 @@ use turnbuckle_core::json::Json;
 use turnbuckle_core::machine::{
     Directives, ExecuteCall, ExecuteMode, ExecuteResult, PrepareCall, PrepareStage, Verdict,
 };
+use turnbuckle_core::time::Timestamp;
+use turnbuckle_store::{Allowance, Claim, Commit, MemoryStore, NewSession, SessionKey, Store};
+
+/// Any call of the tool by the agent `main` for the local user, in any session.
+pub fn always(tool: &str) -> Allowance {
+    Allowance {
+        id: "card".into(),
+        user: "local".into(),
+        session: None,
+        agent: "main".into(),
+        tool: tool.into(),
+        args: Vec::new(),
+        at: Timestamp::default(),
+    }
+}
+
+/// A store in which the local tenant's people have allowed this, in the sessions `s` and `other`.
+pub async fn allowing(allowances: impl IntoIterator<Item = Allowance>) -> MemoryStore {
+    let store = MemoryStore::new();
+    let now = Timestamp::default();
+    for session in ["s", "other"] {
+        let key = SessionKey::new("local", session);
+        let (user, agent) = ("local".into(), "main".into());
+        let (title, model, state) = (None, None, None);
+        let new = NewSession { key, user, agent, title, model, state, now };
+        store.create_session(new).await.unwrap();
+    }
+    let key = SessionKey::new("local", "s");
+    let Claim::Held { fence, .. } = store.claim(&key, "test", 1000, now).await.unwrap() else {
+        panic!("the session is new")
+    };
+    let mut commit = Commit::new(key, fence, now);
+    commit.allowances = allowances.into_iter().collect();
+    store.commit(commit).await.unwrap();
+    store
+}
+
+pub async fn allowed(allowances: impl IntoIterator<Item = Allowance>) -> Allowances {
+    Allowances::Kept(Arc::new(allowing(allowances).await))
+}
 
 /// Sends mail; echoes its arguments.
 pub fn send() -> FnTool {
@@ -54,7 +94,7 @@ pub fn approved(amendment: Option<Value>) -> PrepareStage {
 }
 
 pub fn runs(args: Value) -> Verdict {
-    Verdict::Run { args: args.into() }
+    Verdict::Run { args: args.into(), warnings: Vec::new() }
 }
 
 /// The code and the text of a refusal.
@@ -65,15 +105,25 @@ pub fn refused(verdict: Verdict) -> (ToolErrorCode, String) {
     }
 }
 
-pub async fn perform(env: &PipelineEnv, tool: &str, args: Value, mode: ExecuteMode) -> Executed {
-    let call = ExecuteCall {
+/// Runs a call that was checked with these warnings.
+pub async fn warned(env: &PipelineEnv, tool: &str, args: Value, warnings: Vec<String>) -> Executed {
+    let call = ExecuteCall { warnings, ..call(tool, args, ExecuteMode::Real) };
+    execute(env, &call).await
+}
+
+fn call(tool: &str, args: Value, mode: ExecuteMode) -> ExecuteCall {
+    ExecuteCall {
         call: "t-0".into(),
         tool: tool.into(),
         args: args.into(),
         mode,
         reason: None,
-    };
-    execute(env, &call).await
+        warnings: Vec::new(),
+    }
+}
+
+pub async fn perform(env: &PipelineEnv, tool: &str, args: Value, mode: ExecuteMode) -> Executed {
+    execute(env, &call(tool, args, mode)).await
 }
 
 pub async fn real(env: &PipelineEnv, tool: &str, args: Value) -> Executed {

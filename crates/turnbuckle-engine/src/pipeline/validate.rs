@@ -3,11 +3,12 @@
 use super::bind::restrict;
 use super::cap::fits;
 use super::env::PipelineLimits;
+use crate::tool::checker::Checker;
 use crate::tool::eventual::guarded_eventual;
 use crate::tool::toolbox::{Entry, nearest, quoted};
 use crate::tool::{ToolContext, Validated};
+use jsonschema::ValidationError;
 use jsonschema::error::ValidationErrorKind;
-use jsonschema::{ValidationError, Validator};
 use serde_json::Value;
 use turnbuckle_core::error::ToolError;
 use turnbuckle_core::json::clip;
@@ -95,9 +96,9 @@ fn check_schema(entry: &Entry, args: &Value) -> Result<(), ToolError> {
             Some(_) => {}
         }
     }
-    let schema = &entry.tool().contract().input_schema;
-    if !registered.input().is_valid(args) {
-        let rest = issues_where(registered.input(), schema, args, |error| match error.kind() {
+    let checker = registered.input();
+    if !checker.fits(args).map_err(no_schema)? {
+        let rest = issues_where(checker, args, |error| match error.kind() {
             // Told above, in better words.
             ValidationErrorKind::AdditionalProperties { .. } => {
                 !(unknown && error.instance_path().as_str().is_empty())
@@ -105,7 +106,7 @@ fn check_schema(entry: &Entry, args: &Value) -> Result<(), ToolError> {
             ValidationErrorKind::Required { .. } => !error.instance_path().as_str().is_empty(),
             ValidationErrorKind::Type { .. } => !required_null(entry, error),
             _ => true,
-        });
+        })?;
         wrong.extend(rest);
         if wrong.is_empty() {
             wrong.push("they do not match the schema".to_owned());
@@ -130,22 +131,22 @@ fn required_null(entry: &Entry, error: &ValidationError<'_>) -> bool {
 }
 
 /// What is wrong with a value, in words, at most a few.
-pub(super) fn issues(validator: &Validator, schema: &Value, value: &Value) -> Vec<String> {
-    issues_where(validator, schema, value, |_| true)
+pub(super) fn issues(checker: &Checker, value: &Value) -> Result<Vec<String>, ToolError> {
+    issues_where(checker, value, |_| true)
 }
 
 fn issues_where(
-    validator: &Validator,
-    schema: &Value,
+    checker: &Checker,
     value: &Value,
     told: impl Fn(&ValidationError<'_>) -> bool,
-) -> Vec<String> {
-    validator
-        .iter_errors(value)
-        .filter(|e| told(e))
-        .take(SHOWN)
-        .map(|e| describe(schema, &e))
-        .collect()
+) -> Result<Vec<String>, ToolError> {
+    let validator = checker.validator().map_err(no_schema)?;
+    let errors = validator.iter_errors(value).filter(|e| told(e)).take(SHOWN);
+    Ok(errors.map(|e| describe(checker.schema(), &e)).collect())
+}
+
+fn no_schema(problem: String) -> ToolError {
+    ToolError::failed(format!("The tool cannot be used, since its schema is not one: {problem}"))
 }
 
 fn describe(schema: &Value, error: &ValidationError<'_>) -> String {

@@ -2,16 +2,21 @@
 //! nodes all come through here, so that what passes in one holds in the others.
 
 mod models;
+mod titles;
 
-pub use models::{ModelSource, Models};
+pub use models::{ModelSource, Models, Replaced};
+pub use titles::Titles;
 
 use crate::agent::Agent;
 use crate::domain::{Domain, DomainTurn, TurnInfo};
+use crate::kept;
 use crate::pipeline::{Allowances, PipelineEnv, Policy, Taints};
 use crate::tool::toolbox::Offer;
 use crate::tool::{
-    Clock, ContextHandle, Identity, RegisteredTool, Resources, Tool, ToolScope, Toolbox,
+    Clock, ContextHandle, FnTool, Identity, RegisteredTool, Resources, Tool, ToolScope, Toolbox,
 };
+use crate::trace::TraceContent;
+use models::{Role, Wishes, choose};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio_util::sync::CancellationToken;
@@ -23,10 +28,15 @@ use turnbuckle_core::model::{ModelRef, SystemBlock, ToolSet};
 use turnbuckle_core::prompt::{self, PromptInput};
 use turnbuckle_core::tool::{Retention, ToolSpec};
 use turnbuckle_core::transcript::{Rules, ThinkingRule};
+use turnbuckle_models::alarm::Alarms;
 use turnbuckle_models::{Model, TokenMeter};
+use turnbuckle_store::Store;
 
 /// Replaces what tools do, for evals. The wrapped tool keeps its contract.
 pub type WrapTools = Arc<dyn Fn(Arc<dyn Tool>) -> Arc<dyn Tool> + Send + Sync>;
+
+/// Puts something between a turn and its models, such as a quota: every call of a turn goes through what it returns.
+pub type WrapModels = Arc<dyn Fn(&TurnInfo, Arc<dyn Model>) -> Arc<dyn Model> + Send + Sync>;
 
 /// A runtime that cannot be assembled.
 #[derive(Debug, thiserror::Error)]
@@ -54,13 +64,17 @@ pub struct Assembler {
     pub(crate) limits: TurnLimits,
     pub(crate) time_zone: Arc<str>,
     pub(crate) surface: Arc<str>,
+    titles: Titles,
     resources: Resources,
     wrap: Option<WrapTools>,
+    wrap_models: Option<WrapModels>,
+    pub(crate) trace_content: TraceContent,
     tools: BTreeMap<AgentName, OwnTools>,
     /// Tools of pages and the like, registered when a turn first had them.
     extra: Mutex<Vec<Arc<RegisteredTool>>>,
     sets: Mutex<Vec<Arc<ToolSet>>>,
     meters: Mutex<BTreeMap<String, Arc<TokenMeter>>>,
+    pub(crate) alarms: Arc<Alarms>,
 }
 
 /// How many tool sets are kept with their rendered bytes.
@@ -71,8 +85,40 @@ const KEPT_TOOLS: usize = 1024;
 /// An agent's own tools, as it has them when nothing of the turn changes that.
 struct OwnTools {
     registered: Vec<Arc<RegisteredTool>>,
+    bare: Ready,
+    /// With the tool that reads kept outputs, for sessions; absent for agents that leave none.
+    reading: Option<Ready>,
+}
+
+/// Tools with what the model is offered of them.
+struct Ready {
     toolbox: Arc<Toolbox>,
     set: Arc<ToolSet>,
+}
+
+impl Ready {
+    fn new(toolbox: Toolbox) -> Self {
+        let specs = toolbox.entries().iter().map(|entry| entry.spec.clone()).collect();
+        Self { toolbox: Arc::new(toolbox), set: Arc::new(ToolSet::new(specs)) }
+    }
+}
+
+impl OwnTools {
+    fn ready(&self, storage: Storage) -> &Ready {
+        match storage {
+            Storage::Session => self.reading.as_ref().unwrap_or(&self.bare),
+            Storage::None => &self.bare,
+        }
+    }
+}
+
+/// Whether what a turn does is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Storage {
+    /// In its session; agents can read back outputs that were too long to show.
+    Session,
+    /// It is not.
+    None,
 }
 
 /// What is chosen for one turn.
@@ -83,6 +129,8 @@ pub struct Choices<'a> {
     pub model: Option<&'a ModelRef>,
     /// The model the session keeps.
     pub session_model: Option<&'a ModelRef>,
+    /// Whether the turn is stored.
+    pub storage: Storage,
     /// The context store.
     pub context: ContextHandle,
     /// The domain's part.
@@ -94,7 +142,7 @@ pub struct Choices<'a> {
     /// Where data of the turn came from.
     pub taints: Arc<Taints>,
     /// What people said to be always allowed.
-    pub allowances: Arc<Allowances>,
+    pub allowances: Allowances,
 }
 
 /// What one agent runs with in one turn.
@@ -116,9 +164,15 @@ pub struct Runtime {
     /// Who, where, when.
     pub info: TurnInfo,
     /// Every agent that may run.
-    pub agents: BTreeMap<AgentName, AgentRuntime>,
+    pub agents: BTreeMap<AgentName, Box<AgentRuntime>>,
     /// The domain's part.
     pub domain_turn: Arc<dyn DomainTurn>,
+    /// The model of the agent that the session talks to.
+    pub model: Option<ModelRef>,
+    /// The model that the session kept, when it is gone and another takes its place.
+    pub replaced: Option<Replaced>,
+    /// How the session gets its title.
+    pub titles: Titles,
     /// How messages of older turns enter the request.
     pub history: Rules,
     /// Why nothing can run; the turn then ends with this error.
@@ -132,8 +186,16 @@ impl Runtime {
         domain_turn: Arc<dyn DomainTurn>,
         error: &RuntimeError,
     ) -> Self {
-        let (agents, history) = (BTreeMap::new(), Rules::default());
-        Self { info, agents, domain_turn, history, broken: Some(error.to_string()) }
+        Self {
+            info,
+            agents: BTreeMap::new(),
+            domain_turn,
+            model: None,
+            replaced: None,
+            titles: Titles::Off,
+            history: Rules::default(),
+            broken: Some(error.to_string()),
+        }
     }
 }
 
@@ -159,10 +221,8 @@ impl Assembler {
                     Some(wrap) => RegisteredTool::shared(wrap(tool.tool.tool().clone()))?,
                 });
             }
-            let toolbox = own_toolbox(&registered, agent)?;
-            let specs = toolbox.entries().iter().map(|entry| entry.spec.clone()).collect();
-            let set = Arc::new(ToolSet::new(specs));
-            tools.insert(name.clone(), OwnTools { registered, toolbox: Arc::new(toolbox), set });
+            let bare = Ready::new(own_toolbox(&registered, agent)?);
+            tools.insert(name.clone(), OwnTools { registered, bare, reading: None });
         }
         Ok(Self {
             resources: domain.resources(),
@@ -173,12 +233,49 @@ impl Assembler {
             limits,
             time_zone: "UTC".into(),
             surface: "chat".into(),
+            titles: Titles::default(),
+            wrap_models: None,
+            trace_content: TraceContent::default(),
             wrap,
             tools,
             extra: Mutex::default(),
             sets: Mutex::default(),
             meters: Mutex::default(),
+            alarms: Arc::default(),
         })
+    }
+
+    /// Lets agents read back what the store keeps of outputs that were too long to show.
+    ///
+    /// # Errors
+    /// Never: the tool's contract is sound, and an agent's own tool of that name stays.
+    pub(crate) fn keep_outputs(&mut self, store: Arc<dyn Store>) -> Result<(), RuntimeError> {
+        let reader = RegisteredTool::new(kept::read_output(store))?;
+        for own in self.tools.values_mut() {
+            let leaves = own.registered.iter().any(|t| kept::may_leave(t.tool().contract()));
+            if leaves && own.bare.toolbox.get(kept::READ_OUTPUT).is_none() {
+                let mut toolbox = Toolbox::clone(&own.bare.toolbox);
+                toolbox.add(reader.clone())?;
+                own.reading = Some(Ready::new(toolbox));
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn wrap_models(&mut self, wrap: Option<WrapModels>) {
+        self.wrap_models = wrap;
+    }
+
+    /// A model as a turn may call it.
+    pub(crate) fn callable(&self, info: &TurnInfo, model: Arc<dyn Model>) -> Arc<dyn Model> {
+        match &self.wrap_models {
+            None => model,
+            Some(wrap) => wrap(info, model),
+        }
+    }
+
+    pub(crate) fn set_titles(&mut self, titles: Titles) {
+        self.titles = titles;
     }
 
     /// Assembles what a turn runs with.
@@ -186,12 +283,22 @@ impl Assembler {
     /// # Errors
     /// When an agent or a model of the route is not there.
     pub fn assemble(&self, choices: Choices<'_>) -> Result<Runtime, RuntimeError> {
+        let lead = self.lead(&choices.info.agent);
         let names = self.reachable(&choices.info.agent)?;
         let mut agents = BTreeMap::new();
+        let mut replaced = None;
         for name in names {
-            let runtime = self.assemble_agent(&name, &choices)?;
-            agents.insert(name, runtime);
+            let role = if name == lead { Role::Lead } else { Role::Other };
+            let (runtime, gone) = self.assemble_agent(&name, role, &choices)?;
+            if role == Role::Lead {
+                replaced = gone;
+            }
+            agents.insert(name, Box::new(runtime));
         }
+        let leader: Option<&AgentRuntime> = agents.get(&lead).map(|agent| &**agent);
+        let model = leader.map(|l| l.model.id().clone());
+        let titles = leader.and_then(|l| l.agent.titles.clone());
+        let titles = titles.unwrap_or_else(|| self.titles.clone());
         let mut retention: BTreeMap<ToolName, Retention> = BTreeMap::new();
         for tool in self.tools.values().flat_map(|own| &own.registered) {
             let traits = &tool.tool().contract().traits;
@@ -200,9 +307,20 @@ impl Assembler {
             }
         }
         let text_view = self.domain.text_view();
-        let history = Rules { thinking: ThinkingRule::Drop, retention, text_view };
+        let history =
+            Rules { thinking: ThinkingRule::Drop, retention, text_view, ..Rules::default() };
         let (info, domain_turn) = (choices.info, choices.domain_turn);
-        Ok(Runtime { info, agents, domain_turn, history, broken: None })
+        Ok(Runtime { info, agents, domain_turn, model, replaced, titles, history, broken: None })
+    }
+
+    /// The agent whose model a session with `agent` keeps: itself, or the first of its default route when it only names one.
+    fn lead(&self, agent: &AgentName) -> AgentName {
+        let routes = self.domain.routes(agent);
+        if routes.routes.values().flatten().any(|a| a == agent) {
+            return agent.clone();
+        }
+        let first = routes.routes.get(&routes.default).and_then(|route| route.first());
+        first.unwrap_or(agent).clone()
     }
 
     /// The agents a session with `agent` may run: those of its routes and their sub-agents.
@@ -231,12 +349,13 @@ impl Assembler {
     fn assemble_agent(
         &self,
         name: &AgentName,
+        role: Role,
         choices: &Choices<'_>,
-    ) -> Result<AgentRuntime, RuntimeError> {
+    ) -> Result<(AgentRuntime, Option<Replaced>), RuntimeError> {
         let agents = self.domain.agents();
         let agent = agents.get(name).ok_or_else(|| RuntimeError::NoAgent(name.clone()))?.clone();
         let info = &choices.info;
-        let toolbox = self.toolbox(name, &agent, info)?;
+        let toolbox = self.toolbox(name, choices)?;
         let scope = Arc::new(ToolScope {
             identity: Identity {
                 tenant: info.tenant.clone(),
@@ -267,24 +386,32 @@ impl Assembler {
             caller: choices.domain_turn.caller(),
             ..PromptInput::default()
         });
-        // Turn override, then what the session keeps, then the agent's own, then the default.
-        let wanted = choices.model.or(choices.session_model).or(agent.model.as_ref());
-        let model = self.models.resolve(wanted)?;
+        let wishes = Wishes {
+            turn: choices.model,
+            session: choices.session_model,
+            agent: agent.model.as_ref(),
+            role,
+        };
+        let (model, replaced) = choose(&*self.models, wishes)?;
         let mut env = PipelineEnv::new(toolbox, scope);
         env.policy = self.policy.clone();
         env.hooks = choices.domain_turn.clone();
         env.taints = choices.taints.clone();
-        env.allowances = choices.allowances.clone();
-        Ok(AgentRuntime { model, system, offered, env, agent })
+        // Nobody answers for a person where there is none.
+        env.allowances = match info.mode {
+            RunMode::Interactive => choices.allowances.clone(),
+            RunMode::Capture => Allowances::None,
+        };
+        Ok((AgentRuntime { model, system, offered, env, agent }, replaced))
     }
 
     /// The tools of an agent in a turn: its own, and those that exist only here and now.
     fn toolbox(
         &self,
         name: &AgentName,
-        agent: &Agent,
-        info: &TurnInfo,
+        choices: &Choices<'_>,
     ) -> Result<Arc<Toolbox>, RuntimeError> {
+        let info = &choices.info;
         let own = self.tools.get(name).ok_or_else(|| RuntimeError::NoAgent(name.clone()))?;
         let extra = self.domain.extra_tools(name, info);
         let offers = own.registered.iter().map(|tool| {
@@ -292,15 +419,22 @@ impl Assembler {
             (tool, offer)
         });
         let withheld: Vec<_> = offers.filter(|(_, offer)| *offer != Offer::Offered).collect();
-        if extra.is_empty() && withheld.is_empty() {
-            return Ok(own.toolbox.clone());
+        let offered = &info.surroundings.tools;
+        if extra.is_empty() && withheld.is_empty() && offered.is_empty() {
+            return Ok(own.ready(choices.storage).toolbox.clone());
         }
-        let mut toolbox = own_toolbox(&own.registered, agent)?;
+        let mut toolbox = Toolbox::clone(&own.ready(choices.storage).toolbox);
         for (tool, offer) in withheld {
             toolbox.set_offer(tool.tool().contract().name().as_str(), offer);
         }
         for tool in extra {
             toolbox.add(self.registered(tool)?)?;
+        }
+        for tool in offered {
+            // What an agent has by this name stays its own, offered or not.
+            if toolbox.get(tool.name.as_str()).is_none() {
+                toolbox.add(RegisteredTool::shared(Arc::new(FnTool::offered(tool)))?)?;
+            }
         }
         Ok(Arc::new(toolbox))
     }
@@ -324,11 +458,12 @@ impl Assembler {
 
     /// What the model is offered. The same tools render to the same bytes, so sets are shared between turns.
     fn offered(&self, name: &AgentName, toolbox: &Arc<Toolbox>, scope: &ToolScope) -> Arc<ToolSet> {
-        let own = self.tools.get(name).filter(|own| Arc::ptr_eq(&own.toolbox, toolbox));
-        if let Some(own) = own
-            && toolbox.offered(scope).count() == own.set.specs.len()
+        let own = self.tools.get(name).into_iter();
+        let mut ready = own.flat_map(|own| std::iter::once(&own.bare).chain(&own.reading));
+        if let Some(ready) = ready.find(|ready| Arc::ptr_eq(&ready.toolbox, toolbox))
+            && toolbox.offered(scope).count() == ready.set.specs.len()
         {
-            return own.set.clone();
+            return ready.set.clone();
         }
         self.shared_set(toolbox.offered(scope).map(|entry| entry.spec.clone()).collect())
     }
@@ -339,7 +474,7 @@ impl Assembler {
         if let Some(meter) = meters.get(&*model.id().model) {
             return meter.clone();
         }
-        let meter = Arc::new(TokenMeter::new(model.info().tokenizer));
+        let meter = Arc::new(TokenMeter::new(&model.id().model, model.info().tokenizer));
         meters.insert(model.id().model.to_string(), meter.clone());
         meter
     }

@@ -136,8 +136,10 @@ impl Apply<'_> {
         let stage = PrepareStage::Approved { amendment: amendment.cloned() };
         let check =
             PrepareCall { call: action.call.clone(), tool: action.tool.clone(), args, stage };
-        let args = match pipeline::prepare(&agent.env, &check).await {
-            Verdict::Run { args } | Verdict::Ask { args, .. } => args,
+        let (args, warnings) = match pipeline::prepare(&agent.env, &check).await {
+            Verdict::Run { args, warnings } | Verdict::Ask { args, warnings, .. } => {
+                (args, warnings)
+            }
             Verdict::Client { .. } => {
                 let why = text("a tool of the front end cannot be applied later");
                 return self.settle(captured, action, CapturedStatus::Failed, None, why).await;
@@ -164,6 +166,7 @@ impl Apply<'_> {
             args: args.clone(),
             mode: ExecuteMode::Real,
             reason: None,
+            warnings,
         };
         let executed = pipeline::execute(&agent.env, &run).await;
         let (status, detail) = match executed.result {
@@ -213,7 +216,8 @@ impl Apply<'_> {
     }
 
     fn agent_with(&self, tool: &ToolName) -> Option<&AgentRuntime> {
-        self.runtime.agents.values().find(|a| a.env.toolbox.get(tool.as_str()).is_some())
+        let mut agents = self.runtime.agents.values().map(|agent| &**agent);
+        agents.find(|a| a.env.toolbox.get(tool.as_str()).is_some())
     }
 }
 

@@ -1,5 +1,6 @@
 //! Sessions: what is kept between turns beside the messages, and the owner that works through a session's inbox.
 
+mod aside;
 mod capture;
 mod owner;
 mod replay;

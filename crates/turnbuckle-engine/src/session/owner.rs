@@ -1,26 +1,34 @@
 //! The owner of a session: claims it, takes up what an earlier process left, works through the inbox, gives it back.
 
 use super::SessionState;
+use crate::attachments;
 use crate::domain::TurnInfo;
-use crate::driver::{Control, Conversation, DriveError, Driver, Outlet, Writer, patient, write};
-use crate::pipeline::Taints;
-use crate::runtime::{Assembler, Choices, Runtime, RuntimeError};
+use crate::driver::{
+    Control, Conversation, DriveError, Driver, Outlet, Untitled, Writer, patient, write,
+};
+use crate::pipeline::{Allowances, Taints};
+use crate::runtime::{Assembler, Choices, Replaced, Runtime, RuntimeError, Storage};
 use crate::tool::ContextHandle;
+use crate::trace;
+use futures_util::FutureExt;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
+use tracing::Instrument;
+use turnbuckle_core::content::{Content, Media};
 use turnbuckle_core::event::{Event, EventKind};
 use turnbuckle_core::ids::TurnId;
-use turnbuckle_core::machine::{Input, Output, RunMode, Superseded, Turn, TurnSpec};
+use turnbuckle_core::machine::{Input, MachineError, Output, RunMode, Superseded, Turn, TurnSpec};
 use turnbuckle_core::message::{AssistantMessage, Message, UserMessage};
 use turnbuckle_core::model::ModelRef;
 use turnbuckle_core::outcome::{Outcome, TurnError};
 use turnbuckle_core::part::ToolCallStatus;
+use turnbuckle_core::title::first_message;
 use turnbuckle_core::transcript::{Rules, Transcript};
 use turnbuckle_core::usage::Usage;
 use turnbuckle_store::{
-    Claim, Commit, InboxItem, Loaded, OpenTurn, Posted, Release, Released, SessionKey, Store,
-    StoreError, TurnLog, TurnStatus,
+    Claim, Commit, Delivery, InboxItem, KeptModel, Loaded, OpenTurn, Posted, Release, Released,
+    SessionKey, Store, StoreError, TurnLog, TurnStatus,
 };
 
 /// What an owner is made of.
@@ -32,6 +40,8 @@ pub(crate) struct OwnerParts {
     /// This process, by name.
     pub(crate) name: Arc<str>,
     pub(crate) lease: Duration,
+    /// Bytes of images and files that a request may carry.
+    pub(crate) media_limit: u64,
     pub(crate) control: Arc<Control>,
     pub(crate) outlet: Outlet,
 }
@@ -49,6 +59,12 @@ pub(crate) struct StoredTurn {
     /// The model asked for in this turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) model: Option<ModelRef>,
+    /// The model that the session keeps as of this turn; what is chosen while it waits is for the next one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) kept: Option<ModelRef>,
+    /// What its model calls are booked to beside the person.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) account: Option<Arc<str>>,
 }
 
 /// Choices for one turn, as they travel with its message.
@@ -58,27 +74,39 @@ pub(crate) struct TurnOptions {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) model: Option<ModelRef>,
     pub(crate) mode: RunMode,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) account: Option<Arc<str>>,
 }
 
 /// How often the store is asked again, for what can wait for another time.
-const ATTEMPTS: u32 = 5;
+pub(super) const ATTEMPTS: u32 = 5;
 
 /// An owner at work.
 pub(crate) struct Owner {
-    parts: OwnerParts,
-    fence: u64,
+    pub(super) parts: OwnerParts,
+    pub(super) fence: u64,
     loaded: Loaded,
+    row: Row,
     state: Arc<SessionState>,
-    history: Vec<Message>,
-    next_seq: u64,
+    pub(super) history: Vec<Message>,
+    pub(super) next_seq: u64,
     /// A turn that waits for people.
-    paused: Option<Paused>,
+    pub(super) paused: Option<Paused>,
+    /// What was queued before that turn paused, and waits with it.
+    held: Vec<InboxItem>,
     /// The turn at work, and how often it was taken up.
-    at: Option<(TurnId, u32)>,
+    pub(super) at: Option<(TurnId, u32)>,
+}
+
+/// Whether the session's row may have changed since it was read: others give titles and choose models at any time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Row {
+    Fresh,
+    Stale,
 }
 
 /// A turn that waits for people.
-enum Paused {
+pub(super) enum Paused {
     /// As it was loaded.
     Log(Box<TurnLog>),
     /// As this owner left it; its log is read when it is needed.
@@ -104,8 +132,15 @@ impl Owner {
             },
             Err(e) => ((None, 0), DriveError::Store(e)),
         };
-        tracing::error!(%session, "the session is left as it is stored: {error}");
-        tell_failure(&parts, place.0, place.1, &error);
+        if matches!(error, DriveError::Store(StoreError::Fenced { .. })) {
+            parts.outlet.set_lost();
+        }
+        if matches!(error, DriveError::Parked) {
+            tracing::info!(%session, "the session is left for another process");
+        } else {
+            tracing::error!(%session, "the session is left as it is stored: {error}");
+            tell_failure(&parts, place.0, place.1, &error);
+        }
         // So that another process need not wait for the lease. If this fails too, the lease runs out.
         let _ = parts.store.release(&parts.key, fence, Release::HandOver).await;
     }
@@ -117,26 +152,45 @@ impl Owner {
         let messages = std::mem::take(&mut loaded.messages);
         let history = messages.into_iter().filter(|m| Some(m.turn()) != active.as_ref()).collect();
         let next_seq = loaded.session.next_seq;
-        Ok(Self { parts, fence, loaded, state, history, next_seq, paused: None, at: None })
+        Ok(Self {
+            parts,
+            fence,
+            loaded,
+            row: Row::Fresh,
+            state,
+            history,
+            next_seq,
+            paused: None,
+            held: Vec::new(),
+            at: None,
+        })
     }
 
     async fn work(&mut self) -> Result<(), DriveError> {
         if let Some(log) = self.loaded.turn.take() {
-            match log.turn.status {
-                TurnStatus::Paused => self.paused = Some(Paused::Log(Box::new(log))),
-                TurnStatus::Running => {
+            match (log.turn.status, self.loaded.unreadable.take()) {
+                (_, Some(why)) => {
+                    self.set_aside(&log.turn.id, &why, None).await?;
+                    self.read_inbox().await?;
+                }
+                (TurnStatus::Paused, None) => self.paused = Some(Paused::Log(Box::new(log))),
+                (TurnStatus::Running, None) => {
                     self.take_up(log).await?;
                     self.read_inbox().await?;
                 }
-                TurnStatus::Finished => {}
+                (TurnStatus::Finished, None) => {}
             }
         }
         loop {
-            let mut items = std::mem::take(&mut self.loaded.inbox).into_iter();
-            if let Some(item) = items.next() {
+            if self.parts.control.is_parked() {
+                return Err(DriveError::Parked);
+            }
+            let waiting = std::mem::take(&mut self.loaded.inbox);
+            let several = waiting.len() > 1;
+            if let Some(item) = self.next_item(waiting).await? {
                 self.take_item(item).await?;
                 // A running turn takes what concerns it by itself, so what else was there may be gone.
-                if items.len() > 0 {
+                if several {
                     self.read_inbox().await?;
                     continue;
                 }
@@ -160,7 +214,11 @@ impl Owner {
 
     async fn release(&self) -> Result<Released, StoreError> {
         let (parts, fence) = (&self.parts, self.fence);
-        patient(ATTEMPTS, || parts.store.release(&parts.key, fence, Release::WhenDrained)).await
+        let when = match self.held.last() {
+            Some(last) if self.paused.is_some() => Release::Keeping { below: last.n + 1 },
+            _ => Release::WhenDrained,
+        };
+        patient(ATTEMPTS, || parts.store.release(&parts.key, fence, when)).await
     }
 
     async fn read_inbox(&mut self) -> Result<(), StoreError> {
@@ -181,6 +239,31 @@ impl Owner {
         }
     }
 
+    /// The input to see to next. While a turn waits for people, a message that was queued before it paused is none: it is for
+    /// after the turn. Only a message written in view of the cards takes their place.
+    async fn next_item(
+        &mut self,
+        waiting: Vec<InboxItem>,
+    ) -> Result<Option<InboxItem>, DriveError> {
+        self.held.clear();
+        if waiting.is_empty() {
+            return Ok(None);
+        }
+        let Some(log) = self.take_paused().await? else { return Ok(waiting.into_iter().next()) };
+        let since = log.journal.last().map(|entry| entry.at);
+        self.paused = Some(Paused::Log(Box::new(log)));
+        let mut next = None;
+        for item in waiting {
+            let queued = matches!(item.input, Posted::Message { .. });
+            if queued && since.is_some_and(|since| item.at < since) {
+                self.held.push(item);
+            } else {
+                next = next.or(Some(item));
+            }
+        }
+        Ok(next)
+    }
+
     async fn take_item(&mut self, item: InboxItem) -> Result<(), DriveError> {
         let paused = self.take_paused().await?;
         match (item.input, paused) {
@@ -189,6 +272,10 @@ impl Owner {
                     // Nothing dangles: what waited for a decision is settled before the new turn begins.
                     self.resume(log, Input::Cancel { superseded: Superseded::ByMessage }, None)
                         .await?;
+                    // What was queued before comes first; this message is still in the inbox behind it.
+                    if !self.held.is_empty() {
+                        return Ok(());
+                    }
                 }
                 let options = TurnOptions::deserialize(&*options).unwrap_or_default();
                 self.begin(*message, options, item.n).await
@@ -199,7 +286,12 @@ impl Owner {
                 self.resume(log, Input::Cancel { superseded: Superseded::No }, Some(item.n)).await
             }
             (answer @ (Posted::Decision { .. } | Posted::ClientResult { .. }), Some(log)) => {
-                let (turn, _) = self.rebuild(&log)?;
+                let turn = match self.rebuild(&log) {
+                    Ok((turn, _)) => turn,
+                    Err(why) => {
+                        return self.set_aside(&log.turn.id, &why, Some(item.n)).await;
+                    }
+                };
                 match super::as_input(answer, turn.messages()) {
                     Some(input) => self.resume(log, input, Some(item.n)).await,
                     None => {
@@ -232,9 +324,12 @@ impl Owner {
         n: u64,
     ) -> Result<(), DriveError> {
         self.parts.control.next_turn();
+        self.refresh().await?;
         self.state.set_surroundings(message.surroundings.clone());
-        let info = self.info(&message, options.mode);
-        let mut runtime = self.runtime(info, options.model.as_ref(), Begin::Fresh);
+        let info = self.info(&message, options.mode, options.account.clone());
+        let kept = self.kept_model();
+        let wanted = Wanted { turn: options.model.as_ref(), kept: kept.as_ref() };
+        let mut runtime = self.runtime(info, wanted, Begin::Fresh);
         let assembler = self.parts.assembler.clone();
         let first_capture = self.state.next_capture();
         let mut spec = assembler.spec(&runtime, message.clone(), first_capture);
@@ -249,27 +344,42 @@ impl Owner {
             }
         };
         let open = spec.turn.clone();
-        let stored = StoredTurn { spec, model: options.model };
+        let kept = match &runtime.replaced {
+            Some(replaced) => Some(replaced.to.clone()),
+            None => kept.or_else(|| runtime.model.clone()),
+        };
+        let keep = self.keep(kept.as_ref());
+        let stored = StoredTurn { spec, model: options.model, kept, account: options.account };
         let open = OpenTurn {
             id: open,
             spec: serde_json::to_string(&stored).map_err(|e| corrupt("turn", e))?,
         };
-        let mut driver = self.driver(turn, runtime);
+        let mut driver = self.driver(turn, runtime).await?;
         if let Some(writer) = &mut driver.writer {
             writer.open = Some(open);
             writer.consumed.push(n);
+            writer.model = keep;
         }
         driver.feed(Input::Begin)?;
+        tell_replaced(&mut driver)?;
         self.drive(driver).await
     }
 
     /// A turn that was running when its process ended.
     async fn take_up(&mut self, log: TurnLog) -> Result<(), DriveError> {
         self.parts.control.next_turn();
-        let (turn, runtime) = self.rebuild(&log)?;
-        let mut driver = self.driver(turn, runtime);
+        let (turn, runtime) = match self.rebuild(&log) {
+            Ok(rebuilt) => rebuilt,
+            Err(why) => return self.set_aside(&log.turn.id, &why, None).await,
+        };
+        let keep = self.keep_instead(&runtime);
+        let mut driver = self.driver(turn, runtime).await?;
         driver.recall_steering(&self.loaded.inbox);
+        if let Some(writer) = &mut driver.writer {
+            writer.model = keep;
+        }
         driver.feed(Input::Recover)?;
+        tell_replaced(&mut driver)?;
         self.drive(driver).await
     }
 
@@ -281,11 +391,18 @@ impl Owner {
         n: Option<u64>,
     ) -> Result<(), DriveError> {
         self.parts.control.next_turn();
-        let (turn, runtime) = self.rebuild(&log)?;
-        let mut driver = self.driver(turn, runtime);
+        self.refresh().await?;
+        let (turn, runtime) = match self.rebuild(&log) {
+            Ok(rebuilt) => rebuilt,
+            Err(why) => return self.set_aside(&log.turn.id, &why, n).await,
+        };
+        let keep = self.keep_instead(&runtime);
+        let mut driver = self.driver(turn, runtime).await?;
         driver.resumed = true;
+        driver.recall_steering(&self.held);
         if let Some(writer) = &mut driver.writer {
             writer.consumed.extend(n);
+            writer.model = keep;
         }
         if let Err(e) = driver.feed(input) {
             tracing::info!(turn = %log.turn.id, "an answer does not fit any more: {e}");
@@ -295,22 +412,62 @@ impl Owner {
                 None => Ok(()),
             };
         }
+        tell_replaced(&mut driver)?;
         self.drive(driver).await
     }
 
     /// The machine of a stored turn, and what it runs with now.
-    fn rebuild(&self, log: &TurnLog) -> Result<(Turn, Runtime), DriveError> {
+    ///
+    /// # Errors
+    /// Why it cannot be rebuilt, in words.
+    fn rebuild(&self, log: &TurnLog) -> Result<(Turn, Runtime), String> {
         let stored: StoredTurn =
-            serde_json::from_str(&log.turn.spec).map_err(|e| corrupt("turn", e))?;
-        let info = self.info(&stored.spec.user, stored.spec.mode);
+            serde_json::from_str(&log.turn.spec).map_err(|e| corrupt("turn", e).report())?;
+        let info = self.info(&stored.spec.user, stored.spec.mode, stored.account);
         // Journals are read back without their events, which are stored already.
-        let turn = Turn::replay(stored.spec, &log.journal, &mut Output::default())?;
+        let turn = Turn::replay(stored.spec, &log.journal, &mut Output::default())
+            .map_err(|e| format!("its journal does not fit what it began with: {e}"))?;
         let message = turn.message().cloned();
-        let runtime = self.runtime(info, stored.model.as_ref(), Begin::Continued(message.as_ref()));
+        let kept = stored.kept.or_else(|| self.kept_model());
+        let mut wanted = Wanted { turn: stored.model.as_ref(), kept: kept.as_ref() };
+        // What was asked for may be gone by now. That is no reason to lose a turn that has begun.
+        if wanted.turn.is_some() && self.parts.assembler.models.resolve(wanted.turn).is_err() {
+            wanted = Wanted { turn: None, kept: wanted.turn };
+        }
+        let runtime = self.runtime(info, wanted, Begin::Continued(message.as_ref()));
         Ok((turn, runtime))
     }
 
-    fn info(&self, message: &UserMessage, mode: RunMode) -> TurnInfo {
+    /// Reads the session's row again, once turns have run since it was read.
+    async fn refresh(&mut self) -> Result<(), StoreError> {
+        if self.row == Row::Stale {
+            let parts = &self.parts;
+            self.loaded.session = patient(ATTEMPTS, || parts.store.session(&parts.key)).await?;
+            self.row = Row::Fresh;
+        }
+        Ok(())
+    }
+
+    /// The model that the session keeps.
+    fn kept_model(&self) -> Option<ModelRef> {
+        self.loaded.session.model.as_deref().and_then(ModelRef::parse)
+    }
+
+    /// What to store, when the session is to keep another model from now on.
+    fn keep(&self, kept: Option<&ModelRef>) -> Option<KeptModel> {
+        let model = kept?.to_string();
+        let instead_of = self.loaded.session.model.clone();
+        (instead_of.as_ref() != Some(&model)).then_some(KeptModel { instead_of, model })
+    }
+
+    /// As [`Owner::keep`], for a turn that goes on without the model that the session kept.
+    fn keep_instead(&self, runtime: &Runtime) -> Option<KeptModel> {
+        let replaced = runtime.replaced.as_ref()?;
+        let gone = self.kept_model().is_some_and(|kept| kept == replaced.from);
+        if gone { self.keep(Some(&replaced.to)) } else { None }
+    }
+
+    fn info(&self, message: &UserMessage, mode: RunMode, account: Option<Arc<str>>) -> TurnInfo {
         let session = &self.loaded.session;
         TurnInfo {
             tenant: session.key.tenant.clone(),
@@ -321,10 +478,11 @@ impl Owner {
             mode,
             surroundings: self.state.surroundings(),
             at: message.at,
+            account,
         }
     }
 
-    fn runtime(&self, info: TurnInfo, model: Option<&ModelRef>, begin: Begin<'_>) -> Runtime {
+    fn runtime(&self, info: TurnInfo, wanted: Wanted<'_>, begin: Begin<'_>) -> Runtime {
         let assembler = &self.parts.assembler;
         let domain_state = self.state.domain();
         let domain_turn: Arc<dyn crate::domain::DomainTurn> =
@@ -333,17 +491,17 @@ impl Owner {
             Begin::Fresh => self.state.begin_turn(domain_turn.ambient()),
             Begin::Continued(message) => self.state.resume_turn(domain_turn.ambient(), message),
         }
-        let session_model = self.loaded.session.model.as_deref().and_then(ModelRef::parse);
         let taints: Arc<Taints> = Arc::default();
         let choices = Choices {
-            model,
-            session_model: session_model.as_ref(),
+            model: wanted.turn,
+            session_model: wanted.kept,
+            storage: Storage::Session,
             context: ContextHandle::shared(self.state.context()),
             domain_turn: domain_turn.clone(),
             cancel: self.parts.control.cancel_token(),
             progress: self.parts.control.clone(),
             taints: taints.clone(),
-            allowances: Arc::default(),
+            allowances: Allowances::Kept(self.parts.store.clone()),
             info: info.clone(),
         };
         match assembler.assemble(choices) {
@@ -357,18 +515,28 @@ impl Owner {
         }
     }
 
-    fn driver(&self, turn: Turn, runtime: Runtime) -> Driver {
-        let history = history(&self.history, &runtime.history);
+    async fn driver(&self, turn: Turn, runtime: Runtime) -> Result<Driver, StoreError> {
+        let media = self.media(&turn).await?;
+        let rules = Rules { media: media.clone(), ..runtime.history.clone() };
+        let history = history(&self.history, &rules);
         let mut driver = Driver::new(
             self.parts.assembler.clone(),
             Arc::new(runtime),
             turn,
-            Conversation::new(history, self.state.overlay()),
+            Conversation::new(history, self.state.overlay()).with_media(media),
             self.parts.control.clone(),
             self.parts.outlet.clone(),
             self.next_seq,
         );
         let parts = &self.parts;
+        if self.loaded.session.title.is_none() && self.row == Row::Fresh {
+            let first = first_message(&self.history).unwrap_or(&driver.turn.spec().user);
+            driver.untitled = Some(Untitled {
+                store: parts.store.clone(),
+                key: parts.key.clone(),
+                first: first.content.text().into_owned(),
+            });
+        }
         driver.writer = Some(Writer::new(
             parts.store.clone(),
             parts.key.clone(),
@@ -376,25 +544,47 @@ impl Owner {
             parts.lease,
             self.state.clone(),
         ));
-        driver
+        Ok(driver)
+    }
+
+    /// What the turn's requests carry of attached bytes, the newest first.
+    async fn media(&self, turn: &Turn) -> Result<Media, StoreError> {
+        let waiting = self.loaded.inbox.iter().chain(&self.held);
+        let posted = waiting.filter_map(|item| match &item.input {
+            Posted::Message { delivery: Delivery::Steer, message, .. } => Some(&message.content),
+            _ => None,
+        });
+        let parts = turn.message().map(|m| m.parts.as_slice()).unwrap_or_default();
+        let entered = attachments::entered(parts);
+        let before = self.history.iter().rev().flat_map(attachments::contents);
+        let all = posted.chain(entered).chain([&turn.spec().user.content]).chain(before);
+        let all: Vec<&Content> = all.filter(|content| content.has_media()).collect();
+        if all.is_empty() {
+            return Ok(Media::default());
+        }
+        let (store, key, limit) = (&*self.parts.store, &self.parts.key, self.parts.media_limit);
+        patient(ATTEMPTS, || attachments::gather(store, key, &all, limit).boxed()).await
     }
 
     async fn drive(&mut self, mut driver: Driver) -> Result<(), DriveError> {
-        let outcome = match driver.run().await {
+        let span = trace::turn(&driver.runtime.info, driver.turn.epoch());
+        let outcome = match driver.run().instrument(span.clone()).await {
             Err(DriveError::Machine(e)) => {
                 // A defect must not leave a turn that fails again each time it is taken up.
                 tracing::error!(turn = %driver.id, "the turn is ended because of a defect: {e}");
                 let error = TurnError::Internal { message: e.to_string() };
                 match driver.feed(Input::Fault { error }) {
-                    Ok(()) => driver.run().await,
+                    Ok(()) => driver.run().instrument(span.clone()).await,
                     Err(e) => Err(e.into()),
                 }
             }
             other => other,
         };
+        self.row = Row::Stale;
         self.next_seq = driver.next_seq;
         self.at = Some((driver.id.clone(), driver.turn.epoch()));
         let outcome = outcome?;
+        trace::turn_ended(&span, &outcome, &driver.turn.meters().usage);
         self.at = None;
         if outcome == Outcome::Paused {
             self.paused = Some(Paused::Id(driver.id.clone()));
@@ -438,6 +628,27 @@ fn taint(runtime: &Runtime, taints: &Taints, message: &AssistantMessage) {
         if let Some(child) = &call.child {
             taint(runtime, taints, child);
         }
+    }
+}
+
+/// Which models a turn may run with.
+#[derive(Clone, Copy)]
+struct Wanted<'a> {
+    /// What was asked for in it.
+    turn: Option<&'a ModelRef>,
+    /// What the session keeps.
+    kept: Option<&'a ModelRef>,
+}
+
+/// Tells the person when another model takes the place of the one that the session kept.
+fn tell_replaced(driver: &mut Driver) -> Result<(), DriveError> {
+    let Some(replaced) = driver.runtime.replaced.clone() else { return Ok(()) };
+    let Replaced { from, to, reason } = replaced;
+    let (from, to) = (from.to_string(), to.to_string());
+    match driver.feed(Input::ModelReplaced { from, to, reason }) {
+        // It ended at once, and no model answers any more.
+        Ok(()) | Err(MachineError::Ended) => Ok(()),
+        Err(e) => Err(e.into()),
     }
 }
 

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use turnbuckle_core::context::InputBinding;
 use turnbuckle_core::error::ToolError;
 use turnbuckle_core::json::Json;
+use turnbuckle_core::message::ClientTool;
 
 type Run = Box<dyn Fn(Json, ToolContext) -> ToolRun + Send + Sync>;
 type Validate = Box<
@@ -111,6 +112,12 @@ impl FnTool {
             let text = format!("`{}` is not executed by this process", ctx.tool());
             ToolRun::ready(Err(ToolError::failed(text)))
         })
+    }
+
+    /// A tool that a front end offers, and runs.
+    pub fn offered(tool: &ClientTool) -> Self {
+        let contract = ToolContract::new(tool.name.clone()).description(tool.description.as_str());
+        Self::elsewhere(contract.input_schema((*tool.input_schema).clone()).on_client())
     }
 
     /// Changes the contract.

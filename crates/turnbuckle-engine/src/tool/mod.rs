@@ -13,7 +13,8 @@
 //! Most tools are made with the `#[tool]` attribute or [`FnTool`]; [`Tool`] is implemented by hand where the contract
 //! is only known at run time, as for tools of other servers.
 
-pub mod clock;
+pub(crate) mod checker;
+mod clock;
 pub mod context;
 pub mod contract;
 pub mod eventual;

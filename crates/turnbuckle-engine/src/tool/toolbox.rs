@@ -1,13 +1,13 @@
 //! The tools of one agent, ready to be called.
 //!
-//! A tool is checked and its schemas are compiled once, when it is registered; what differs by agent, workspace and turn
+//! A tool and its schemas are checked once, when it is registered; what differs by agent, workspace and turn
 //! is a thin layer around it.
 
 use super::Tool;
+use super::checker::Checker;
 use super::context::ToolScope;
 use super::eventual::guarded;
-use super::schema::{compile, known_names};
-use jsonschema::Validator;
+use super::schema::known_names;
 use serde_json::Value;
 use std::fmt;
 use std::sync::Arc;
@@ -20,8 +20,8 @@ use turnbuckle_core::tool::{ToolSpec, ToolTraits};
 /// A tool whose contract has been checked.
 pub struct RegisteredTool {
     tool: Arc<dyn Tool>,
-    input: Validator,
-    amendment: Option<Validator>,
+    input: Checker,
+    amendment: Option<Checker>,
     known: Option<Vec<String>>,
     required: Vec<String>,
     null_allowed: Vec<String>,
@@ -71,7 +71,7 @@ pub enum ToolboxError {
 }
 
 impl RegisteredTool {
-    /// Checks the contract and compiles the schemas.
+    /// Checks the contract and the schemas.
     ///
     /// # Errors
     /// When the contract contradicts itself.
@@ -117,7 +117,7 @@ impl RegisteredTool {
         &self.tool
     }
 
-    pub(crate) fn input(&self) -> &Validator {
+    pub(crate) fn input(&self) -> &Checker {
         &self.input
     }
 
@@ -136,7 +136,7 @@ impl RegisteredTool {
         self.null_allowed.iter().any(|n| n == name)
     }
 
-    pub(crate) fn amendment(&self) -> Option<&Validator> {
+    pub(crate) fn amendment(&self) -> Option<&Checker> {
         self.amendment.as_ref()
     }
 }
@@ -157,12 +157,16 @@ fn names_null(schema: &Value, argument: &str) -> bool {
 fn object_schema(
     tool: &ToolName,
     which: &'static str,
-    schema: &Value,
-) -> Result<Validator, ToolboxError> {
+    schema: &Json,
+) -> Result<Checker, ToolboxError> {
     if schema.get("type").and_then(Value::as_str) != Some("object") {
         return Err(ToolboxError::NotAnObject { tool: tool.clone(), which });
     }
-    compile(schema).map_err(|problem| ToolboxError::Schema { tool: tool.clone(), which, problem })
+    Checker::new(schema).map_err(|problem| ToolboxError::Schema {
+        tool: tool.clone(),
+        which,
+        problem,
+    })
 }
 
 fn check_argument(

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use turnbuckle_core::event::{Event, EventKind};
 use turnbuckle_core::fold::TurnFold;
-use turnbuckle_core::ids::{MessageId, TenantId};
+use turnbuckle_core::ids::MessageId;
 use turnbuckle_core::machine::Decision;
 use turnbuckle_core::message::{AssistantMessage, CardStatus, Message, MessageState, SystemBody};
 use turnbuckle_core::model::{Block, ModelRequest, ModelResponse};
@@ -26,7 +26,7 @@ use turnbuckle_engine::{Agent, Agents, Engine, EngineBuilder, Submission, drain}
 use turnbuckle_macros::tool;
 use turnbuckle_models::Model;
 use turnbuckle_models::scripted::{Scripted, ScriptedModel, text};
-use turnbuckle_store::{CardQuery, MemoryStore, SessionKey, Store};
+use turnbuckle_store::{CardQuery, CardStanding, MemoryStore, SessionKey, Store};
 use turnbuckle_testkit::Gate;
 
 /// The moment at which the clock of most tests stands.
@@ -362,21 +362,20 @@ pub async fn say(engine: &Engine, key: &SessionKey, message: impl Into<Submissio
 }
 
 pub fn approve() -> Decision {
-    Decision::Approve { amendment: None, reason: None }
+    Decision::approve()
 }
 
 pub fn amend(change: Value) -> Decision {
-    Decision::Approve { amendment: Some(Arc::new(change)), reason: None }
+    Decision::Approve { amendment: Some(Arc::new(change)), reason: None, remember: None }
 }
 
 /// The cards that wait in a session, oldest first.
 pub async fn pending_cards(store: &dyn Store, key: &SessionKey) -> Vec<MessageId> {
     let query = CardQuery {
-        tenant: TenantId::from("acme"),
         session: Some(key.id.clone()),
-        status: Some(CardStatus::Pending),
-        after: None,
+        standing: CardStanding::Pending,
         limit: 100,
+        ..CardQuery::of("acme".into())
     };
     let cards = store.cards(query).await.unwrap().items;
     cards.into_iter().filter(|c| c.answered_by.is_none()).map(|c| c.message.id).collect()
@@ -542,12 +541,13 @@ pub fn check_prefixes(requests: &[ModelRequest]) {
         let (before, after) = (items(&pair[0]), items(&pair[1]));
         assert!(after.starts_with(&before), "{before:#?} is no prefix of {after:#?}");
         assert_eq!(pair[0].system, pair[1].system);
+        assert_eq!(pair[0].tools.specs, pair[1].tools.specs);
     }
 }
 
 pub fn user_texts(request: &ModelRequest) -> Vec<String> {
     let texts = items(request).into_iter().filter_map(|i| match i {
-        Item::User { text } => Some(text),
+        Item::User { content } => Some(content.text().into_owned()),
         _ => None,
     });
     texts.collect()

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::Notify;
 use turnbuckle_core::error::ToolErrorCode;
 use turnbuckle_core::event::{Event, EventKind};
-use turnbuckle_core::ids::{MessageId, TenantId, TurnId};
+use turnbuckle_core::ids::{MessageId, SessionId, TenantId, TurnId, UserId};
 use turnbuckle_core::message::{AssistantMessage, Message};
 use turnbuckle_core::model::ModelResponse;
 use turnbuckle_core::part::{Part, ToolCallStatus};
@@ -20,9 +20,10 @@ use turnbuckle_core::time::Timestamp;
 use turnbuckle_engine::{Agent, Engine, EngineError, Submission, drain};
 use turnbuckle_models::scripted::{calls as calling, text};
 use turnbuckle_store::{
-    Blob, BlobPart, Captured, CapturedUpdate, Card, CardQuery, Claim, Commit, Committed, Conflict,
-    Fork, InboxItem, Loaded, NewSession, Page, Post, Receipt, Release, Released, Session,
-    SessionKey, SessionQuery, Store, StoreError, StoreFuture, TurnLog, TurnRecord,
+    Allowance, Blob, BlobPart, Captured, CapturedIn, CapturedQuery, CapturedUpdate, Card,
+    CardQuery, Claim, Commit, Committed, Conflict, Export, Fork, InboxItem, KeptAllowance, Loaded,
+    NewSession, Page, Post, Receipt, Release, Released, Session, SessionKey, SessionQuery, Store,
+    StoreError, StoreFuture, TurnLog, TurnRecord, UsageGroup, UsageQuery, View,
 };
 
 /// What the model says in the story: reads, a write, a payment that a person amends, a tag, and a second turn.
@@ -100,6 +101,8 @@ pub async fn essence(store: &dyn Store, key: &SessionKey, unknown: &mut Vec<Stri
     let mut messages = crate::common::messages(store, key).await;
     for message in &mut messages {
         let Message::Assistant(message) = message else { continue };
+        // A model call that was lost with its process is made again, and counts twice.
+        message.iterations.retain(|call| call.finish.is_some());
         for part in &mut message.parts {
             let Part::ToolCall(call) = part else { continue };
             if call.error.as_ref().is_some_and(|e| e.code == ToolErrorCode::OutcomeUnknown) {
@@ -182,6 +185,11 @@ impl MortalStore {
         self.dead.notified().await;
     }
 
+    /// How many commits there were.
+    pub fn commits(&self) -> usize {
+        self.commits.load(Ordering::SeqCst)
+    }
+
     async fn alive(&self) {
         if matches!(*self.at.lock().unwrap(), Some((n, _)) if self.commits.load(Ordering::SeqCst) > n)
         {
@@ -232,6 +240,7 @@ pass! {
     create_session(new: NewSession) -> Session;
     session(key: &'a SessionKey) -> Session;
     load(key: &'a SessionKey) -> Loaded;
+    view(key: &'a SessionKey, messages: u32) -> View;
     list_sessions(query: SessionQuery) -> Page<Session>;
     set_title(key: &'a SessionKey, title: &'a str, now: Timestamp) -> ();
     delete_session(key: &'a SessionKey, now: Timestamp) -> ();
@@ -239,6 +248,9 @@ pass! {
     claim(key: &'a SessionKey, owner: &'a str, lease_ms: u64, now: Timestamp) -> Claim;
     renew(key: &'a SessionKey, fence: u64, lease_ms: u64, now: Timestamp) -> ();
     release(key: &'a SessionKey, fence: u64, when: Release) -> Released;
+    park(key: &'a SessionKey, fence: u64, reason: &'a str, now: Timestamp) -> ();
+    unpark(key: &'a SessionKey) -> ();
+    parked(after: Option<&'a SessionId>, limit: u32) -> Vec<Session>;
     messages(key: &'a SessionKey, from: u32, limit: u32) -> Vec<Message>;
     events(key: &'a SessionKey, after_seq: u64, limit: u32) -> Vec<Event>;
     journal(key: &'a SessionKey, turn: &'a TurnId) -> TurnLog;
@@ -251,7 +263,17 @@ pass! {
     claimable(now: Timestamp, limit: u32) -> Vec<SessionKey>;
     forfeit(owner: &'a str) -> u64;
     captured(key: &'a SessionKey, turn: Option<&'a TurnId>) -> Vec<Captured>;
+    list_captured(query: CapturedQuery) -> Page<CapturedIn>;
     update_captured(update: CapturedUpdate) -> Captured;
     put_blob(key: &'a SessionKey, blob: Blob) -> ();
     get_blob(key: &'a SessionKey, id: &'a str, range: Range<u64>) -> BlobPart;
+    usage(query: UsageQuery) -> Vec<UsageGroup>;
+    tenants(after: Option<&'a TenantId>, limit: u32) -> Vec<TenantId>;
+    export_session(key: &'a SessionKey) -> Export;
+    import_session(export: Export) -> Session;
+    set_model(key: &'a SessionKey, model: &'a str) -> ();
+    allowances(tenant: &'a TenantId, user: &'a UserId, session: Option<&'a SessionId>) -> Vec<Allowance>;
+    take_back(tenant: &'a TenantId, user: &'a UserId, allowance: &'a MessageId) -> ();
+    every_allowance(after: u64, limit: u32) -> Vec<KeptAllowance>;
+    allow(tenant: &'a TenantId, allowance: &'a Allowance) -> ();
 }

@@ -136,15 +136,36 @@ fn find(model: &str) -> Option<(Row, String)> {
     Some((row, data.as_of))
 }
 
-/// The forms under which a model may stand in the catalogue: hosts prefix names with the vendor, append dates, tags and
-/// `-latest`, and write versions with dots or dashes.
+/// The forms under which a model may stand in the catalogue: hosts prefix names with the vendor and the region, append dates,
+/// tags, revisions and `-latest`, and write versions with dots or dashes.
 fn plain_name(model: &str) -> Vec<String> {
-    let name = model.rsplit('/').next().unwrap_or(model).to_ascii_lowercase().replace('.', "-");
-    let untagged = name.split(':').next().unwrap_or(&name).to_owned();
+    let bare = model.rsplit('/').next().unwrap_or(model).to_ascii_lowercase();
+    let name = bare.replace('.', "-");
+    let untagged = name.split([':', '@']).next().unwrap_or(&name).to_owned();
     let undated = without_date(untagged.strip_suffix("-latest").unwrap_or(&untagged)).to_owned();
     let mut forms = vec![name, untagged, undated];
+    let own = without_owners(&bare);
+    if own != bare {
+        let own = own.replace('.', "-");
+        let untagged = own.split(':').next().unwrap_or(&own);
+        let unrevised = untagged.rsplit_once("-v").filter(|(_, n)| n.parse::<u8>().is_ok());
+        forms.push(without_date(unrevised.map_or(untagged, |(name, _)| name)).to_owned());
+        forms.push(untagged.to_owned());
+    }
     forms.dedup();
     forms
+}
+
+/// Without the region and the vendor that Bedrock puts before a name, such as `us.anthropic.`.
+fn without_owners(name: &str) -> &str {
+    let mut rest = name;
+    while let Some((owner, name)) = rest.split_once('.') {
+        if owner.is_empty() || !owner.bytes().all(|b| b.is_ascii_lowercase()) {
+            break;
+        }
+        rest = name;
+    }
+    rest
 }
 
 fn without_date(name: &str) -> &str {
@@ -190,7 +211,14 @@ mod tests {
         let plain = lookup(Host::Vendor("anthropic"), "claude-sonnet-4-5");
         assert_eq!(plain.context_window, 200_000);
         assert_eq!(lookup(Host::Vendor("anthropic"), "claude-sonnet-4-5-20250929"), plain);
-        assert_eq!(lookup(Host::Gateway, "anthropic/claude-sonnet-4.5"), plain);
+        for name in [
+            "anthropic/claude-sonnet-4.5",
+            "us.anthropic.claude-sonnet-4-5-20250929-v1:0",
+            "anthropic.claude-sonnet-4-5",
+            "claude-sonnet-4-5@20250929",
+        ] {
+            assert_eq!(lookup(Host::Gateway, name), plain, "{name}");
+        }
         assert_eq!(
             lookup(Host::Vendor("openai"), "gpt-4o-2024-08-06"),
             lookup(Host::Vendor("openai"), "gpt-4o")

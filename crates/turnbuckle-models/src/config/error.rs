@@ -41,6 +41,64 @@ pub enum ConfigError {
         /// Why not.
         source: io::Error,
     },
+    /// No preset of that name.
+    #[error(
+        "provider `{provider}`: there is no known provider `{like}` to be like; there is {known}"
+    )]
+    UnknownPreset {
+        /// The provider.
+        provider: String,
+        /// What was asked for.
+        like: String,
+        /// What there is.
+        known: String,
+    },
+    /// It is not said where in a cloud it is.
+    #[error("provider `{provider}` needs `place.{place}` in its configuration{variables}")]
+    NoPlace {
+        /// The provider.
+        provider: String,
+        /// What is missing.
+        place: String,
+        /// The variables that could hold it.
+        variables: String,
+    },
+    /// A place that would lead the URL elsewhere.
+    #[error(
+        "provider `{provider}`: `{value}` cannot be its `{place}`; a name has letters, digits, `-`, `_`, `.` and `:` only"
+    )]
+    BadPlace {
+        /// The provider.
+        provider: String,
+        /// Which.
+        place: String,
+        /// What was given.
+        value: String,
+    },
+    /// None of the ways of being authorised can be used.
+    #[error("provider `{provider}` has no credentials: {needs}")]
+    NoCredentials {
+        /// The provider.
+        provider: String,
+        /// What to set.
+        needs: String,
+    },
+    /// The credentials cannot be used.
+    #[error("provider `{provider}`: its credentials cannot be used: {problem}")]
+    BadCredentials {
+        /// The provider.
+        provider: String,
+        /// Why not. Never what stands in them.
+        problem: String,
+    },
+    /// This build cannot use such credentials.
+    #[error("provider `{provider}` needs a build with the feature `{feature}`")]
+    NotBuilt {
+        /// The provider.
+        provider: String,
+        /// The feature.
+        feature: &'static str,
+    },
     /// A header, or the key in one, cannot be sent.
     #[error(
         "provider `{provider}`: the header `{header}` has a name or value that HTTP does not allow"
@@ -50,6 +108,16 @@ pub enum ConfigError {
         provider: String,
         /// The header's name; never its value.
         header: String,
+    },
+    /// The provider offers no embeddings.
+    #[error(
+        "provider `{provider}` has no embeddings over the wire `{wire}`; use one that speaks openai-chat, gemini or ollama, or `lexical`"
+    )]
+    NoEmbeddings {
+        /// The provider.
+        provider: String,
+        /// How it is spoken to.
+        wire: &'static str,
     },
     /// No such wire.
     #[error("provider `{provider}`: there is no wire `{wire}`; there is {known}")]

@@ -1,15 +1,20 @@
 //! Providers as they are configured, and the presets that fill in what is not.
 
+mod auth;
 mod error;
+mod place;
 mod preset;
 
+pub use auth::{Auth, AuthConfig, AuthKind, AwsAuth, TokenAuth};
 pub use error::ConfigError;
-pub use preset::{HostKind, Preset, preset, presets};
+pub use place::PlaceRule;
+pub use preset::{Detected, HostKind, Preset, PresetWire, preset, presets};
 
 use crate::catalogue::{Capabilities, InfoSource, ModelInfo, Prices, TokenizerFamily};
 use crate::secret::Secret;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -25,6 +30,8 @@ use std::time::Duration;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ProviderConfig {
+    /// The known provider that this is another of, such as a second region; its own name otherwise.
+    pub like: Option<String>,
     /// The wire: `openai-chat` unless the preset says otherwise.
     pub wire: Option<String>,
     /// The quirk profile of the wire; by default the provider's name if there is a profile of that name.
@@ -33,6 +40,10 @@ pub struct ProviderConfig {
     pub options: serde_json::Map<String, serde_json::Value>,
     /// Where the API is, without the path of the call, such as `https://api.example.com/v1`.
     pub base_url: Option<String>,
+    /// Where in a cloud it is: `resource` and `api_version` (Azure), `region` (Bedrock), `project` and `location` (Vertex).
+    pub place: BTreeMap<String, String>,
+    /// How calls are authorised, where that is more than a key.
+    pub auth: Option<AuthConfig>,
     /// The environment variable that holds the key.
     pub api_key_env: Option<String>,
     /// The file that holds the key; wins over the environment.
@@ -43,6 +54,9 @@ pub struct ProviderConfig {
     pub timeouts: Timeouts,
     /// Calls at once; further ones wait in order.
     pub max_concurrency: Option<u32>,
+    /// Calls per minute that the account allows, when that is known: they are spread, and no minute ever sees more. Without
+    /// it the limit is learnt from the provider's refusals.
+    pub requests_per_minute: Option<NonZeroU32>,
     /// The largest answer accepted, in bytes.
     pub max_response_bytes: Option<u64>,
     /// What is known better of models than the catalogue does, by the provider's name of the model.
@@ -152,6 +166,12 @@ pub struct ResolvedProvider {
     pub base_url: String,
     /// The key, when one is needed.
     pub key: Option<Secret>,
+    /// How calls are authorised.
+    pub auth: Auth,
+    /// Settings of the wire: the preset's, with the configured ones laid over them.
+    pub options: serde_json::Map<String, serde_json::Value>,
+    /// Where the provider lists its models, when it is not where its wire does.
+    pub models_path: Option<String>,
     /// Whose prices and windows hold.
     pub host: HostKind,
     /// The rest as configured.
@@ -159,6 +179,18 @@ pub struct ResolvedProvider {
 }
 
 impl ProviderConfig {
+    /// The files it names, for whoever knows from where they are meant.
+    pub fn files_mut(&mut self) -> impl Iterator<Item = &mut PathBuf> {
+        let credentials = match &mut self.auth {
+            Some(
+                AuthConfig::Aws { credentials_file, .. }
+                | AuthConfig::Google { credentials_file, .. },
+            ) => credentials_file.as_mut(),
+            _ => None,
+        };
+        self.api_key_file.as_mut().into_iter().chain(credentials)
+    }
+
     /// Fills in the preset of `name` and reads the key.
     ///
     /// # Errors
@@ -168,12 +200,52 @@ impl ProviderConfig {
         name: &str,
         env: Environment<'_>,
     ) -> Result<ResolvedProvider, ConfigError> {
-        let preset = preset(name);
+        let preset = self.preset(name)?;
         let given = |own: &Option<String>, of: fn(&Preset) -> &str| {
             own.clone().or_else(|| preset.as_ref().map(|p| of(p).to_owned()))
         };
-        let base_url = given(&self.base_url, |p| &p.base_url)
-            .ok_or_else(|| ConfigError::NoBaseUrl { provider: name.to_owned() })?;
+        let wire = given(&self.wire, |p| &p.wire).unwrap_or_else(|| "openai-chat".to_owned());
+        let spoken = preset.as_ref().map(|p| p.for_wire(&wire));
+        let places = preset.as_ref().map(|preset| place::Places {
+            provider: name,
+            preset,
+            given: &self.place,
+            env,
+        });
+        let fill = |text: &str| match &places {
+            Some(places) => places.fill(text),
+            None => Ok(text.to_owned()),
+        };
+        let base_url = match (&self.base_url, &spoken) {
+            (Some(own), _) => own.clone(),
+            (None, Some(spoken)) => fill(&spoken.base_url)?,
+            (None, None) => return Err(ConfigError::NoBaseUrl { provider: name.to_owned() }),
+        };
+        let mut options = match (&places, &spoken) {
+            (Some(places), Some(spoken)) => places.fill_options(&spoken.options)?,
+            _ => serde_json::Map::new(),
+        };
+        options.extend(self.options.clone());
+        let models_path = spoken.as_ref().and_then(|s| s.models_path.as_deref()).map(fill);
+        let models_path = models_path.transpose()?;
+        let key = self.key(name, preset.as_ref(), env)?;
+        let region = match (&places, &preset) {
+            (Some(places), Some(preset)) if preset.places.contains_key("region") => {
+                Some(places.value("region")?)
+            }
+            _ => None,
+        };
+        let service = spoken.as_ref().and_then(|s| s.service.clone());
+        let auth = auth::Finder {
+            provider: name,
+            config: self,
+            preset: preset.as_ref(),
+            env,
+            key: key.as_ref(),
+            region,
+            service,
+        };
+        let auth = auth.find()?;
         for (model, known) in &self.models {
             if let Some(prices) = &known.prices {
                 prices.check().map_err(|problem| ConfigError::Prices {
@@ -190,13 +262,27 @@ impl ProviderConfig {
         };
         Ok(ResolvedProvider {
             name: name.to_owned(),
-            wire: given(&self.wire, |p| &p.wire).unwrap_or_else(|| "openai-chat".to_owned()),
+            wire,
             profile: given(&self.profile, |p| &p.profile).unwrap_or_else(|| name.to_owned()),
             base_url: base_url.trim_end_matches('/').to_owned(),
-            key: self.key(name, preset.as_ref(), env)?,
+            key,
+            auth,
+            options,
+            models_path,
             host,
             config: self.clone(),
         })
+    }
+
+    fn preset(&self, name: &str) -> Result<Option<Preset>, ConfigError> {
+        match &self.like {
+            None => Ok(preset(name)),
+            Some(like) => preset(like).map(Some).ok_or_else(|| ConfigError::UnknownPreset {
+                provider: name.to_owned(),
+                like: like.clone(),
+                known: presets().into_iter().map(|p| p.name).collect::<Vec<_>>().join(", "),
+            }),
+        }
     }
 
     fn key(

@@ -1,11 +1,10 @@
 //! One attempt: leave to call, request, answer.
 
-use super::{Endpoint, Health};
+use super::{Endpoint, Health, Leave};
 use crate::model::{CallFailure, DeltaSink};
-use crate::transport::{BodyFailure, Expired, Reply, Watch, complete_error};
+use crate::transport::{BodyFailure, Expired, Reply, Watch, complete_error, stated_limit};
 use bytes::Bytes;
 use std::future::poll_fn;
-use std::pin::pin;
 use std::task::Poll;
 use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
@@ -22,30 +21,80 @@ pub(super) async fn call(
     sink: &mut (dyn DeltaSink + '_),
 ) -> Result<ModelResponse, CallFailure> {
     let encoded = endpoint.codec.encode(request)?;
+    admitted(endpoint, &request.model, |leave| attempt(endpoint, encoded, request, leave, sink))
+        .await
+}
+
+/// Sends something as soon as that is allowed, and learns from how it went.
+async fn admitted<T, F>(
+    endpoint: &Endpoint,
+    model: &str,
+    send: impl FnOnce(Leave) -> F,
+) -> Result<T, CallFailure>
+where
+    F: Future<Output = Result<T, CallFailure>>,
+{
     // The semaphore is fair: whoever waits longest goes first. It is never closed.
     let _permit = endpoint.permits.acquire().await.map_err(|_| closed())?;
+    let leave = endpoint.pace.enter().await.map_err(|rest| held_back(endpoint, rest))?;
     let pass = endpoint.breaker.enter(Instant::now()).map_err(|rest| resting(endpoint, rest))?;
-    let result = attempt(endpoint, encoded, &request.model, sink).await;
+    let result = send(leave).await;
     match &result {
         Ok(_) => pass.tell(Health::Answers),
         Err(failure) => {
-            tracing::debug!(provider = %endpoint.name, model = %request.model, error = %failure.error, "model call failed");
+            tracing::debug!(provider = %endpoint.name, %model, error = %failure.error, "model call failed");
             pass.tell(Health::of(failure.error.kind));
+            hold_back(endpoint, leave, &failure.error);
         }
     }
     result
 }
 
-async fn attempt(
+/// Sends a request that is answered at once, and gives the answer's body.
+pub(super) async fn exchange(
     endpoint: &Endpoint,
     encoded: turnbuckle_wire::EncodedRequest,
     model: &str,
+) -> Result<Bytes, ModelError> {
+    let send = async |leave: Leave| {
+        let mut reply = endpoint.transport.send(encoded).await?;
+        if !(200..300).contains(&reply.status()) {
+            return Err(refusal(endpoint, &mut reply).await);
+        }
+        endpoint.pace.accepted(leave, stated_limit(reply.headers(), SystemTime::now));
+        let limit = usize::try_from(endpoint.max_response_bytes).unwrap_or(usize::MAX);
+        reply.read(limit).await
+    };
+    admitted(endpoint, model, |leave| async move {
+        Ok(within(endpoint.timeouts.first_byte(), send(leave)).await?)
+    })
+    .await
+    .map_err(|failure| failure.error)
+}
+
+/// What a refusal says about the calls that follow. An overload holds them back only when the provider says for how long;
+/// otherwise it is the breaker's to judge.
+fn hold_back(endpoint: &Endpoint, leave: Leave, error: &ModelError) {
+    let asked = error.retry_after_ms.map(Duration::from_millis);
+    match error.kind {
+        ModelErrorKind::RateLimited => endpoint.pace.refused(leave, asked),
+        ModelErrorKind::Overloaded if asked.is_some() => endpoint.pace.refused(leave, asked),
+        _ => {}
+    }
+}
+
+async fn attempt(
+    endpoint: &Endpoint,
+    encoded: turnbuckle_wire::EncodedRequest,
+    request: &ModelRequest,
+    leave: Leave,
     sink: &mut (dyn DeltaSink + '_),
 ) -> Result<ModelResponse, CallFailure> {
     let limits = endpoint.timeouts;
-    let mut watch = Watch::start(limits.first_byte(), limits.idle());
+    let mut watch = Watch::start(&endpoint.alarms, limits.first_byte(), limits.idle());
     let mut reply = {
-        let mut send = pin!(endpoint.transport.send(encoded));
+        // Boxed, so that the long time of reading has no room for the short time of sending.
+        let mut send = Box::pin(endpoint.transport.send(encoded));
         poll_fn(|cx| {
             if let Poll::Ready(sent) = send.as_mut().poll(cx) {
                 return Poll::Ready(sent);
@@ -60,7 +109,8 @@ async fn attempt(
             .unwrap_or_else(|slow| slow)
             .into());
     }
-    let mut decoder = endpoint.codec.decoder(model);
+    endpoint.pace.accepted(leave, stated_limit(reply.headers(), SystemTime::now));
+    let mut decoder = endpoint.codec.decoder_for(request);
     match read(endpoint, &mut reply, decoder.as_mut(), &mut watch, sink).await {
         Ok(response) => {
             finish_reading(reply, &mut watch).await;
@@ -126,7 +176,7 @@ async fn read(
 
 /// Pieces that are taken in a row before the future is pending once, so that whoever polls it can hand on what the sink
 /// holds although the network never paused. Taking them costs microseconds; a yield for each would cost as much again.
-const RUN: u32 = 16;
+const RUN: u32 = 4;
 
 /// Waits for the next piece. `run` counts the pieces since the future was last pending.
 async fn next(reply: &mut Reply, watch: &mut Watch, run: &mut u32) -> Arrived {
@@ -226,6 +276,20 @@ fn too_slow(endpoint: &Endpoint, expired: Expired) -> ModelError {
         }
     };
     ModelError::new(ModelErrorKind::Timeout, message)
+}
+
+fn held_back(endpoint: &Endpoint, rest: Duration) -> ModelError {
+    let mut error = ModelError::new(
+        ModelErrorKind::RateLimited,
+        format!(
+            "{} takes no calls for another {}, as it said itself",
+            endpoint.name,
+            seconds(rest)
+        ),
+    );
+    error.code = Some("held_back".to_owned());
+    error.retry_after_ms = Some(rest.as_millis().try_into().unwrap_or(u64::MAX));
+    error
 }
 
 fn resting(endpoint: &Endpoint, rest: Duration) -> ModelError {

@@ -5,12 +5,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use turnbuckle_wire::{
-    Anthropic, AnthropicOptions, Codec, Gemini, GeminiOptions, OpenAiChat, OpenAiResponses,
-    Profile, ResponsesOptions,
+    Anthropic, AnthropicOptions, Codec, Gemini, GeminiOptions, Ollama, OllamaOptions, OpenAiChat,
+    OpenAiResponses, Profile, ResponsesOptions,
 };
 
 /// The wires there are.
-const WIRES: &str = "openai-chat, openai-responses, anthropic and gemini";
+const WIRES: &str = "openai-chat, openai-responses, anthropic, gemini and ollama";
 
 /// The provider's codec, with the options its configuration lays over the profile or the defaults.
 pub(super) fn codec(provider: &ResolvedProvider) -> Result<Box<dyn Codec>, ConfigError> {
@@ -27,6 +27,7 @@ pub(super) fn codec(provider: &ResolvedProvider) -> Result<Box<dyn Codec>, Confi
             Box::new(Anthropic::new(name, with_options(provider, AnthropicOptions::default())?))
         }
         "gemini" => Box::new(Gemini::new(name, with_options(provider, GeminiOptions::default())?)),
+        "ollama" => Box::new(Ollama::new(name, with_options(provider, OllamaOptions::default())?)),
         wire => {
             return Err(ConfigError::UnknownWire {
                 provider: provider.name.clone(),
@@ -54,7 +55,7 @@ fn with_options<T: Serialize + DeserializeOwned>(
     provider: &ResolvedProvider,
     base: T,
 ) -> Result<T, ConfigError> {
-    if provider.config.options.is_empty() {
+    if provider.options.is_empty() {
         return Ok(base);
     }
     let bad = |error: serde_json::Error| ConfigError::Options {
@@ -63,7 +64,7 @@ fn with_options<T: Serialize + DeserializeOwned>(
     };
     let mut merged = serde_json::to_value(base).map_err(bad)?;
     if let Value::Object(map) = &mut merged {
-        map.extend(provider.config.options.clone());
+        map.extend(provider.options.clone());
     }
     serde_json::from_value(merged).map_err(bad)
 }
@@ -73,6 +74,7 @@ pub(super) fn models_path(wire: &str) -> &'static str {
     match wire {
         "anthropic" => "/v1/models",
         "gemini" => "/v1beta/models",
+        "ollama" => "/api/tags",
         _ => "/models",
     }
 }
@@ -80,11 +82,12 @@ pub(super) fn models_path(wire: &str) -> &'static str {
 /// The names in a list of models, as any of the wires writes it.
 pub(super) fn model_names(body: &[u8]) -> Vec<String> {
     let list: Value = serde_json::from_slice(body).unwrap_or_default();
-    let rows = list.get("data").or_else(|| list.get("models")).and_then(Value::as_array);
+    let rows = ["data", "models", "publisherModels"].into_iter().find_map(|name| list.get(name));
+    let rows = rows.and_then(Value::as_array);
     let name = |row: &Value| {
         let name = row.get("id").or_else(|| row.get("name"))?.as_str()?;
         // Google writes its names as paths.
-        Some(name.strip_prefix("models/").unwrap_or(name).to_owned())
+        Some(name.rsplit_once("models/").map_or(name, |(_, bare)| bare).to_owned())
     };
     rows.into_iter().flatten().filter_map(name).collect()
 }

@@ -4,7 +4,7 @@
 //! hundredths of a token. Against o200k the sum stays within [`BASE_MARGIN`] on prose, code, JSON, tables and other
 //! scripts (a test holds it to that); vendors differ from o200k by a factor, which is part of each estimator.
 
-use super::TokenCounter;
+use super::CountText;
 
 /// How far the estimate may be off o200k, as a fraction.
 pub const BASE_MARGIN: f32 = 0.25;
@@ -26,7 +26,7 @@ impl Estimator {
     pub const UNKNOWN: Self = Self { key: 5, factor_percent: 110, margin: 0.35 };
 }
 
-impl TokenCounter for Estimator {
+impl CountText for Estimator {
     fn key(&self) -> u64 {
         self.key
     }

@@ -1,6 +1,6 @@
 //! Exact counts by OpenAI's published vocabularies.
 
-use super::TokenCounter;
+use super::CountText;
 use bpe_openai::Tokenizer;
 
 /// Counts exactly. The vocabulary is loaded at the first count, which takes 0.2 s and 65 MB once per process; see
@@ -27,7 +27,7 @@ impl ExactCounter {
     }
 }
 
-impl TokenCounter for ExactCounter {
+impl CountText for ExactCounter {
     fn key(&self) -> u64 {
         match self {
             ExactCounter::O200k => 1,

@@ -1,6 +1,6 @@
 //! Counts whole requests and learns from what providers report.
 
-use super::{FRAME, TokenCounter, counter};
+use super::{FRAME, TokenCounter};
 use crate::catalogue::TokenizerFamily;
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -45,7 +45,7 @@ impl Fit {
 /// Counts the requests of one model. Entries of a transcript are counted once and keep their count; a set of tools is
 /// counted once for as long as it lives.
 pub struct TokenMeter {
-    counter: Arc<dyn TokenCounter>,
+    counter: Arc<TokenCounter>,
     // Reported over counted, in thousandths; 0 until a provider reported something.
     ratio: AtomicU32,
     tools: Mutex<(Weak<ToolSet>, Measure)>,
@@ -69,19 +69,25 @@ const CORRECTED_MARGIN: f32 = 0.10;
 const TELLING: u64 = 500;
 
 impl TokenMeter {
-    /// A meter for models of a tokenizer family.
-    pub fn new(family: TokenizerFamily) -> Self {
-        Self { counter: counter(family), ratio: AtomicU32::new(0), tools: Mutex::default() }
+    /// A meter for a model of a tokenizer family.
+    pub fn new(model: &str, family: TokenizerFamily) -> Self {
+        Self {
+            counter: Arc::new(TokenCounter::new(model, family)),
+            ratio: AtomicU32::new(0),
+            tools: Mutex::default(),
+        }
     }
 
     /// The tokenizer.
-    pub fn counter(&self) -> &Arc<dyn TokenCounter> {
+    pub fn counter(&self) -> &Arc<TokenCounter> {
         &self.counter
     }
 
     /// Whether `request` fits into `budget` tokens. Counts only when its bytes leave a doubt.
     pub fn fit(&self, request: &ModelRequest, budget: u32) -> Fit {
-        if self.bytes(request) <= u64::from(budget) {
+        // Bytes bound the tokens of text alone.
+        let text = request.transcript.size().media == 0;
+        if text && self.bytes(request) <= u64::from(budget) {
             return Fit::Certain;
         }
         let count = self.count(request);
@@ -175,7 +181,7 @@ mod tests {
     fn request(texts: &[&str]) -> ModelRequest {
         let mut transcript = Transcript::default();
         for text in texts {
-            transcript.push_item(Item::User { text: (*text).to_owned() });
+            transcript.push_item(Item::user(*text));
         }
         ModelRequest::new("m", transcript)
     }
@@ -187,7 +193,7 @@ mod tests {
     #[test]
     fn what_fits_by_its_bytes_is_not_counted() {
         let request = request(&["hello world"]);
-        let meter = TokenMeter::new(TokenizerFamily::O200k);
+        let meter = TokenMeter::new("m", TokenizerFamily::O200k);
         assert_eq!(meter.fit(&request, 15), Fit::Certain);
         // One token less, and the exact count decides: two tokens and the frame.
         assert_eq!(meter.fit(&request, 14), Fit::Fits(PromptCount { tokens: 6, margin: 0.0 }));
@@ -195,8 +201,22 @@ mod tests {
     }
 
     #[test]
+    fn an_image_is_never_taken_for_its_few_bytes() {
+        let parts = json!([{"type": "text", "text": "hello world"}, {"type": "image", "mime": "image/png",
+            "source": {"url": "https://example.com/a.png"}, "size": {"width": 1024, "height": 1024}}]);
+        let mut transcript = Transcript::default();
+        transcript.push_item(Item::User { content: serde_json::from_value(parts).unwrap() });
+        let request = ModelRequest::new("gpt-4o", transcript);
+        let meter = TokenMeter::new("gpt-4o", TokenizerFamily::O200k);
+        let tokens = 2 + 765 + 3 * FRAME;
+        let count = PromptCount { tokens, margin: 0.0 };
+        assert_eq!(meter.fit(&request, tokens), Fit::Fits(count));
+        assert_eq!(meter.fit(&request, tokens - 1), Fit::Exceeds(count));
+    }
+
+    #[test]
     fn system_blocks_and_tool_schemas_count() {
-        let meter = TokenMeter::new(TokenizerFamily::O200k);
+        let meter = TokenMeter::new("m", TokenizerFamily::O200k);
         let bare = meter.count(&request(&["hello world"])).tokens;
         let mut full = request(&["hello world"]);
         full.system = vec![SystemBlock::new("hello world")];
@@ -216,7 +236,7 @@ mod tests {
     #[test]
     fn entries_are_counted_once() {
         let request = request(&["some text"]);
-        let meter = TokenMeter::new(TokenizerFamily::Unknown);
+        let meter = TokenMeter::new("m", TokenizerFamily::Unknown);
         let first = meter.count(&request);
         let key = meter.counter().key();
         let kept = request.transcript.entries()[0].tokens(key, |_| panic!("counted again"));
@@ -227,7 +247,7 @@ mod tests {
     fn reports_correct_the_count_and_narrow_the_margin() {
         let text = "word ".repeat(2_000);
         let request = request(&[&text]);
-        let meter = TokenMeter::new(TokenizerFamily::Claude);
+        let meter = TokenMeter::new("m", TokenizerFamily::Claude);
         let first = meter.count(&request);
         assert_eq!(first.margin, 0.35);
         meter.observe(first, &usage(u64::from(first.tokens) * 3 / 2));
@@ -241,7 +261,7 @@ mod tests {
 
     #[test]
     fn odd_reports_do_not_mislead() {
-        let meter = TokenMeter::new(TokenizerFamily::Claude);
+        let meter = TokenMeter::new("m", TokenizerFamily::Claude);
         let request = request(&[&"word ".repeat(2_000)]);
         let first = meter.count(&request);
         meter.observe(first, &Usage::default());

@@ -1,7 +1,8 @@
 //! What an answer's headers say about limits and identity.
 
-use http::HeaderMap;
-use std::time::SystemTime;
+use crate::endpoint::Stated;
+use http::{HeaderMap, HeaderName};
+use std::time::{Duration, SystemTime};
 use turnbuckle_core::error::{ModelError, ModelErrorKind};
 
 const REQUEST_IDS: [&str; 5] =
@@ -57,6 +58,35 @@ pub fn retry_after_ms(headers: &HeaderMap, now: SystemTime) -> Option<u64> {
     }
     let at = httpdate::parse_http_date(value).ok()?;
     Some(at.duration_since(now).map_or(0, |wait| wait.as_millis().try_into().unwrap_or(u64::MAX)))
+}
+
+const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining-requests");
+const ANTHROPIC_REMAINING: HeaderName =
+    HeaderName::from_static("anthropic-ratelimit-requests-remaining");
+
+/// What an answer states of the limit on calls. `now` is asked only where a moment is stated instead of a duration.
+pub fn stated_limit(headers: &HeaderMap, now: impl Fn() -> SystemTime) -> Option<Stated> {
+    let number = |name: &str| text(headers, name)?.parse::<u64>().ok();
+    if headers.contains_key(REMAINING) {
+        return Some(Stated {
+            limit: number("x-ratelimit-limit-requests")?,
+            remaining: number(REMAINING.as_str())?,
+            reset: Duration::from_millis(duration_ms(text(
+                headers,
+                "x-ratelimit-reset-requests",
+            )?)?),
+        });
+    }
+    if headers.contains_key(ANTHROPIC_REMAINING) {
+        let reset: jiff::Timestamp =
+            text(headers, "anthropic-ratelimit-requests-reset")?.parse().ok()?;
+        return Some(Stated {
+            limit: number("anthropic-ratelimit-requests-limit")?,
+            remaining: number(ANTHROPIC_REMAINING.as_str())?,
+            reset: SystemTime::try_from(reset).ok()?.duration_since(now()).unwrap_or_default(),
+        });
+    }
+    None
 }
 
 /// The reset of whichever limit is used up, as OpenAI-compatible servers state it (`1s`, `6m0s`, `250ms`).
@@ -148,6 +178,29 @@ mod tests {
         assert_eq!(error.request_id.as_deref(), Some("req-1"));
         assert_eq!(error.retry_after_ms, Some(60_500));
         assert!(error.message.contains("x-ratelimit-remaining-requests: 0"), "{}", error.message);
+    }
+
+    #[test]
+    fn limits_are_read_as_durations_and_as_moments() {
+        let moment: jiff::Timestamp = "2026-11-27T10:00:00Z".parse().unwrap();
+        let now = || SystemTime::try_from(moment).unwrap();
+        let read = |pairs| stated_limit(&headers(pairs), now);
+        let openai = [
+            ("x-ratelimit-limit-requests", "500"),
+            ("x-ratelimit-remaining-requests", "40"),
+            ("x-ratelimit-reset-requests", "55.2s"),
+        ];
+        let reset = Duration::from_millis(55_200);
+        assert_eq!(read(&openai), Some(Stated { limit: 500, remaining: 40, reset }));
+        let anthropic = [
+            ("anthropic-ratelimit-requests-limit", "50"),
+            ("anthropic-ratelimit-requests-remaining", "0"),
+            ("anthropic-ratelimit-requests-reset", "2026-11-27T10:01:00Z"),
+        ];
+        let reset = Duration::from_secs(60);
+        assert_eq!(read(&anthropic), Some(Stated { limit: 50, remaining: 0, reset }));
+        assert_eq!(read(&openai[1..]), None);
+        assert_eq!(read(&[]), None);
     }
 
     #[test]

@@ -3,20 +3,19 @@
 //! All that does not change from call to call (URLs, headers, limits) is prepared once. Nothing is repeated, redirected
 //! or decompressed here: a redirect would send the key elsewhere, and repeating is the turn machine's decision.
 
+use super::direct::{Direct, Refused};
 use super::reply::Reply;
+use crate::cloud::Credentials;
 use crate::config::ConfigError;
 use crate::secret::Secret;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
-use http::{Method, Request, Uri};
-use http_body_util::Full;
-use hyper_util::client::legacy::{self, connect::HttpConnector};
-use hyper_util::rt::{TokioExecutor, TokioTimer};
+use http::{Method, Uri};
 use reqwest::{Url, redirect, retry};
 use std::error::Error;
 use std::fmt;
 use std::io;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use turnbuckle_core::error::{ModelError, ModelErrorKind};
 use turnbuckle_wire::EncodedRequest;
@@ -56,10 +55,11 @@ pub struct HttpEndpoint {
     host: String,
     base: String,
     headers: HeaderMap,
+    credentials: Option<Credentials>,
 }
 
 enum Client {
-    Direct(Box<legacy::Client<HttpConnector, Full<Bytes>>>, Parsed<Uri>),
+    Direct(Arc<Direct>, Parsed<Uri>),
     Full(reqwest::Client, Parsed<Url>),
 }
 
@@ -98,7 +98,7 @@ impl HttpEndpoint {
             && base.scheme() == "http"
             && needs_no_proxy(host)
         {
-            direct(options.connect_timeout)
+            Client::Direct(Direct::new(options.connect_timeout), OnceLock::new())
         } else {
             full(options.connect_timeout)
                 .map_err(|e| ConfigError::Client { provider: provider(), problem: causes(&e) })?
@@ -108,7 +108,13 @@ impl HttpEndpoint {
             host: base.port().map_or(host.to_owned(), |port| format!("{host}:{port}")),
             base: base.as_str().trim_end_matches('/').to_owned(),
             headers: headers(options)?,
+            credentials: None,
         })
+    }
+
+    /// The same with what is added to each request as it is sent.
+    pub(crate) fn with_credentials(self, credentials: Option<Credentials>) -> Self {
+        Self { credentials, ..self }
     }
 
     /// Posts a request and gives the head of the answer.
@@ -143,17 +149,37 @@ impl HttpEndpoint {
         &self,
         method: Method,
         path: &str,
+        mut headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Reply, ModelError> {
+        let Some(credentials) = &self.credentials else {
+            return self.transmit(method, path, headers, body).await;
+        };
+        let url = format!("{}{path}", self.base);
+        // Boxed, since tokens are asked for over a client like this one.
+        Box::pin(credentials.apply(&method, &url, &mut headers, &body)).await?;
+        let reply = self.transmit(method, path, headers, body).await?;
+        if reply.status() == 401 {
+            credentials.refused();
+        }
+        Ok(reply)
+    }
+
+    async fn transmit(
+        &self,
+        method: Method,
+        path: &str,
         headers: HeaderMap,
         body: Bytes,
     ) -> Result<Reply, ModelError> {
         match &self.client {
             Client::Direct(client, usual) => {
-                let mut request = Request::new(Full::new(body));
-                *request.method_mut() = method;
-                *request.uri_mut() = self.at(path, usual)?;
-                *request.headers_mut() = headers;
-                let answer =
-                    client.request(request).await.map_err(|e| self.failure(e.is_connect(), &e))?;
+                let uri = self.at(path, usual)?;
+                let answer = client.send(method, uri, headers, body).await;
+                let answer = answer.map_err(|refused| match refused {
+                    Refused::NoConnection(e) => self.failure(true, &*e),
+                    Refused::NoAnswer(e) => self.failure(false, &*e),
+                })?;
                 Ok(Reply::direct(answer))
             }
             Client::Full(client, usual) => {
@@ -216,18 +242,6 @@ fn headers(options: &HttpOptions<'_>) -> Result<HeaderMap, ConfigError> {
         headers.insert(key, value);
     }
     Ok(headers)
-}
-
-fn direct(connect_timeout: Duration) -> Client {
-    let mut connector = HttpConnector::new();
-    connector.set_nodelay(true);
-    connector.set_connect_timeout(Some(connect_timeout));
-    connector.set_keepalive(Some(KEEP_ALIVE));
-    let client = legacy::Client::builder(TokioExecutor::new())
-        .pool_timer(TokioTimer::new())
-        .pool_idle_timeout(POOL_IDLE)
-        .build(connector);
-    Client::Direct(Box::new(client), OnceLock::new())
 }
 
 fn full(connect_timeout: Duration) -> Result<Client, reqwest::Error> {

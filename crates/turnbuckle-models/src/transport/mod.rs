@@ -1,11 +1,12 @@
 //! How requests reach a provider: over HTTP, over HTTP with a recording, or from a recording alone.
 
+mod direct;
 mod headers;
 mod http;
 mod reply;
 mod watch;
 
-pub use headers::{complete_error, retry_after_ms};
+pub use headers::{complete_error, retry_after_ms, stated_limit};
 pub use http::{HttpEndpoint, HttpOptions, Route};
 pub use reply::{BodyFailure, Reply};
 pub use watch::{Expired, Watch};

@@ -1,11 +1,11 @@
 //! The head of an answer, and its body piece by piece.
 
+use super::direct::DirectBody;
 use super::http::causes;
 use crate::cassette::{RecordedBody, Tape};
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
-use http_body::Body as _;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::task::{Context, Poll, ready};
 use turnbuckle_core::error::{ModelError, ModelErrorKind};
 
@@ -20,7 +20,7 @@ pub struct Reply {
 
 #[derive(Debug)]
 enum Body {
-    Direct(hyper::body::Incoming),
+    Direct(DirectBody),
     Full(Box<reqwest::Response>),
     Recorded(RecordedBody),
 }
@@ -31,8 +31,8 @@ enum Body {
 pub struct BodyFailure(pub String);
 
 impl Reply {
-    pub(super) fn direct(answer: http::Response<hyper::body::Incoming>) -> Self {
-        let (head, body) = answer.into_parts();
+    pub(super) fn direct((head, body): (http::Response<()>, DirectBody)) -> Self {
+        let (head, ()) = head.into_parts();
         Self {
             status: head.status.as_u16(),
             headers: head.headers,
@@ -120,12 +120,7 @@ impl Reply {
 impl Body {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyFailure>>> {
         let chunk = match self {
-            Body::Direct(body) => match ready!(Pin::new(body).poll_frame(cx)) {
-                None => None,
-                // Trailers say nothing we need.
-                Some(Ok(frame)) => Some(Ok(frame.into_data().unwrap_or_default())),
-                Some(Err(error)) => Some(Err(causes(&error))),
-            },
+            Body::Direct(body) => ready!(body.poll(cx)),
             // A `chunk` future keeps nothing between polls, so a new one may take over each time.
             Body::Full(answer) => match ready!(pin!(answer.chunk()).poll(cx)) {
                 Ok(chunk) => chunk.map(Ok),

@@ -2,9 +2,10 @@
 #![allow(dead_code, reason = "each test file uses its share")]
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use turnbuckle_core::model::{ModelDelta, ModelResponse};
 use turnbuckle_models::{CallFailure, Endpoint, Model, ProviderConfig};
-use turnbuckle_testkit::{FakeModelServer, fixtures};
+use turnbuckle_testkit::{FakeModelServer, Reply, fixtures};
 
 /// A configuration that calls the fake server.
 pub fn config(server: &FakeModelServer) -> ProviderConfig {
@@ -30,7 +31,16 @@ pub struct Outcome {
 
 /// Asks a question and gathers everything.
 pub async fn ask(model: &dyn Model) -> Outcome {
-    let request = fixtures::ask("m", "Hello?");
+    ask_as(model, "m").await
+}
+
+/// The same by the model's own name.
+pub async fn ask_by_name(model: &dyn Model) -> Outcome {
+    ask_as(model, &model.id().model).await
+}
+
+async fn ask_as(model: &dyn Model, name: &str) -> Outcome {
+    let request = fixtures::ask(name, "Hello?");
     let (mut text, mut deltas) = (String::new(), 0);
     let result = model
         .call(&request, &mut |delta: ModelDelta<'_>| {
@@ -41,4 +51,16 @@ pub async fn ask(model: &dyn Model) -> Outcome {
         })
         .await;
     Outcome { text, deltas, result }
+}
+
+/// A token endpoint that gives out `token-1`, `token-2` and so on, each for so many seconds.
+pub async fn fake_tokens(lasts: u64) -> FakeModelServer {
+    let server = FakeModelServer::start().await;
+    let given = AtomicU32::new(0);
+    server.otherwise(move |_| {
+        let n = given.fetch_add(1, Ordering::Relaxed) + 1;
+        let body = serde_json::json!({"access_token": format!("token-{n}"), "token_type": "Bearer", "expires_in": lasts});
+        Reply::json(200, &body)
+    });
+    server
 }

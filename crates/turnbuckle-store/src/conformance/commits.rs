@@ -6,11 +6,12 @@ use super::sample::{
 };
 use crate::error::Conflict;
 use crate::model::{
-    Blob, Captured, CapturedStatus, CapturedUpdate, Committed, Loaded, NewCaptured, Release,
-    Released, SessionStatus, TurnChange, TurnLog, TurnRecord, TurnStatus,
+    Blob, Captured, CapturedStatus, CapturedUpdate, Committed, KeptModel, Loaded, NewCaptured,
+    Release, Released, SessionStatus, TurnChange, TurnLog, TurnRecord, TurnStatus,
 };
 use serde_json::json;
 use std::sync::Arc;
+use turnbuckle_core::allowance::{Remember, RememberFor};
 use turnbuckle_core::error::{ModelError, ModelErrorKind, ToolError, ToolErrorCode};
 use turnbuckle_core::event::EventKind;
 use turnbuckle_core::ids::TurnId;
@@ -29,8 +30,8 @@ pub async fn everything_committed_is_loaded_again(store: Subject) {
     assert_eq!(owner.write(open).await, Committed { version: 1, next_seq: 3, pending: 1 });
     let mut pause = owner.pause("t1", Asks::Decision);
     pause.state = Some("{\"var\":{\"cart\":\"\u{0}ü\"}}".to_owned());
-    pause.model = Some("other".to_owned());
-    pause.title = Some("Parcel".to_owned());
+    let instead_of = Some("rehearsal".to_owned());
+    pause.model = Some(KeptModel { instead_of, model: "other".to_owned() });
     assert_eq!(owner.write(pause).await, Committed { version: 2, next_seq: 4, pending: 1 });
 
     let loaded = store.load(&key).await.unwrap();
@@ -45,7 +46,7 @@ pub async fn everything_committed_is_loaded_again(store: Subject) {
     );
     assert_eq!(
         (session.title.as_deref(), session.model.as_deref()),
-        (Some("Parcel"), Some("other"))
+        (Some("Ärger mit der Rechnung"), Some("other"))
     );
     assert_eq!((session.created, session.updated), (at(0), at(2)));
     session.lease = loaded.session.lease.clone();
@@ -66,6 +67,7 @@ pub async fn everything_committed_is_loaded_again(store: Subject) {
             Message::System(card("t1", Asks::Decision, CardStatus::Pending)),
         ],
         turn: Some(TurnLog { turn, journal: vec![entry(0), entry(1)] }),
+        unreadable: None,
         inbox: vec![waiting],
     };
     assert_eq!(loaded, expected);
@@ -91,6 +93,7 @@ pub async fn every_kind_of_event_and_input_survives(store: Subject) {
             decision: Decision::Approve {
                 amendment: Some(Arc::new(json!({"a": u64::MAX}))),
                 reason: None,
+                remember: Some(Remember::of(RememberFor::User)),
             },
             by: Some("ann".into()),
         },

@@ -1,18 +1,20 @@
-//! A store that fails on purpose.
+//! A store that fails on purpose, or has few connections.
 
 use crate::error::StoreError;
 use crate::model::{
-    Blob, BlobPart, Captured, CapturedUpdate, Card, CardQuery, Claim, Commit, Committed, Fork,
-    InboxItem, Loaded, NewSession, Page, Post, Receipt, Release, Released, Session, SessionKey,
-    SessionQuery, TurnLog, TurnRecord,
+    Allowance, Blob, BlobPart, Captured, CapturedIn, CapturedQuery, CapturedUpdate, Card,
+    CardQuery, Claim, Commit, Committed, Export, Fork, InboxItem, KeptAllowance, Loaded,
+    NewSession, Page, Post, Receipt, Release, Released, Session, SessionKey, SessionQuery, TurnLog,
+    TurnRecord, UsageGroup, UsageQuery, View,
 };
 use crate::store::{Store, StoreFuture};
 use futures_util::FutureExt;
 use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use turnbuckle_core::event::Event;
-use turnbuckle_core::ids::{MessageId, TenantId, TurnId};
+use turnbuckle_core::ids::{MessageId, SessionId, TenantId, TurnId, UserId};
 use turnbuckle_core::message::Message;
 use turnbuckle_core::time::Timestamp;
 
@@ -50,22 +52,40 @@ struct State {
 }
 
 /// Passes every operation on to `inner`, except those that were chosen to fail. Operations count from 0 in the order in which
-/// they are first polled. Clones share the count and the faults.
+/// they are first polled. Clones share the count, the faults and the connections.
 pub struct FaultStore<S> {
     inner: Arc<S>,
+    connections: Arc<Semaphore>,
     state: Arc<Mutex<State>>,
 }
 
 impl<S> Clone for FaultStore<S> {
     fn clone(&self) -> Self {
-        Self { inner: Arc::clone(&self.inner), state: Arc::clone(&self.state) }
+        Self {
+            inner: Arc::clone(&self.inner),
+            connections: Arc::clone(&self.connections),
+            state: Arc::clone(&self.state),
+        }
     }
 }
 
 impl<S: Store> FaultStore<S> {
     /// A store without faults yet.
     pub fn new(inner: S) -> Self {
-        Self { inner: Arc::new(inner), state: Arc::default() }
+        Self::with_connections(Semaphore::MAX_PERMITS, inner)
+    }
+
+    /// A store of which only so many operations happen at once, as over a few connections to a database. The others wait in
+    /// line, and whoever is next holds the line up until it goes on.
+    pub fn with_connections(connections: usize, inner: S) -> Self {
+        let connections = Arc::new(Semaphore::new(connections));
+        Self { inner: Arc::new(inner), connections, state: Arc::default() }
+    }
+
+    /// Takes a connection away until it is given back, waiting in line for it.
+    pub async fn connection(&self) -> Option<OwnedSemaphorePermit> {
+        // It is never closed.
+        Arc::clone(&self.connections).acquire_owned().await.ok()
     }
 
     /// The store underneath, which never fails on purpose.
@@ -128,7 +148,9 @@ macro_rules! operations {
             $(
                 fn $name<'a>(&'a self, $($argument: $kind),*) -> StoreFuture<'a, $output> {
                     async move {
-                        match self.count(Op::$variant) {
+                        let fault = self.count(Op::$variant);
+                        let _connection = self.connection().await;
+                        match fault {
                             None => self.inner.$name($($argument),*).await,
                             Some((Effect::None, error)) => Err(error),
                             Some((Effect::Done, error)) => {
@@ -148,13 +170,18 @@ operations! {
     CreateSession create_session(new: NewSession) -> Session;
     Session session(key: &'a SessionKey) -> Session;
     Load load(key: &'a SessionKey) -> Loaded;
+    View view(key: &'a SessionKey, messages: u32) -> View;
     ListSessions list_sessions(query: SessionQuery) -> Page<Session>;
     SetTitle set_title(key: &'a SessionKey, title: &'a str, now: Timestamp) -> ();
+    SetModel set_model(key: &'a SessionKey, model: &'a str) -> ();
     DeleteSession delete_session(key: &'a SessionKey, now: Timestamp) -> ();
     ForkSession fork_session(fork: Fork) -> Session;
     Claim claim(key: &'a SessionKey, owner: &'a str, lease_ms: u64, now: Timestamp) -> Claim;
     Renew renew(key: &'a SessionKey, fence: u64, lease_ms: u64, now: Timestamp) -> ();
     Release release(key: &'a SessionKey, fence: u64, when: Release) -> Released;
+    Park park(key: &'a SessionKey, fence: u64, reason: &'a str, now: Timestamp) -> ();
+    Unpark unpark(key: &'a SessionKey) -> ();
+    Parked parked(after: Option<&'a SessionId>, limit: u32) -> Vec<Session>;
     Commit commit(commit: Commit) -> Committed;
     Messages messages(key: &'a SessionKey, from: u32, limit: u32) -> Vec<Message>;
     Events events(key: &'a SessionKey, after_seq: u64, limit: u32) -> Vec<Event>;
@@ -168,7 +195,16 @@ operations! {
     Claimable claimable(now: Timestamp, limit: u32) -> Vec<SessionKey>;
     Forfeit forfeit(owner: &'a str) -> u64;
     Captured captured(key: &'a SessionKey, turn: Option<&'a TurnId>) -> Vec<Captured>;
+    ListCaptured list_captured(query: CapturedQuery) -> Page<CapturedIn>;
     UpdateCaptured update_captured(update: CapturedUpdate) -> Captured;
     PutBlob put_blob(key: &'a SessionKey, blob: Blob) -> ();
     GetBlob get_blob(key: &'a SessionKey, id: &'a str, range: Range<u64>) -> BlobPart;
+    Allowances allowances(tenant: &'a TenantId, user: &'a UserId, session: Option<&'a SessionId>) -> Vec<Allowance>;
+    TakeBack take_back(tenant: &'a TenantId, user: &'a UserId, allowance: &'a MessageId) -> ();
+    EveryAllowance every_allowance(after: u64, limit: u32) -> Vec<KeptAllowance>;
+    Allow allow(tenant: &'a TenantId, allowance: &'a Allowance) -> ();
+    Usage usage(query: UsageQuery) -> Vec<UsageGroup>;
+    Tenants tenants(after: Option<&'a TenantId>, limit: u32) -> Vec<TenantId>;
+    ExportSession export_session(key: &'a SessionKey) -> Export;
+    ImportSession import_session(export: Export) -> Session;
 }

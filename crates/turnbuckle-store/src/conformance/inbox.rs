@@ -6,7 +6,9 @@ use super::sample::{
     missing,
 };
 use crate::error::{Conflict, StoreError};
-use crate::model::{Card, CardAnswer, CardQuery, InboxItem, Post, Posted, Receipt, SessionKey};
+use crate::model::{
+    Card, CardAnswer, CardQuery, CardStanding, InboxItem, Post, Posted, Receipt, SessionKey,
+};
 use serde_json::json;
 use std::sync::Arc;
 use turnbuckle_core::ids::TenantId;
@@ -229,11 +231,16 @@ pub async fn cards_are_found_by_tenant_and_status(store: Subject) {
         held(1, CardStatus::Pending, Some(1)),
         held(2, CardStatus::Approved, None),
     ];
-    let query =
-        CardQuery { tenant: "acme".into(), session: None, status: None, after: None, limit: 9 };
+    let query = CardQuery::of("acme".into());
     assert_eq!(store.cards(query.clone()).await.unwrap().items, all);
-    let pending = CardQuery { status: Some(CardStatus::Pending), ..query.clone() };
+    let pending = CardQuery { standing: CardStanding::Pending, ..query.clone() };
     assert_eq!(store.cards(pending).await.unwrap().items, all[..2]);
+    let settled = CardQuery { standing: CardStanding::Settled, ..query.clone() };
+    assert_eq!(store.cards(settled).await.unwrap().items, all[2..]);
+    for (user, expected) in [("ann", &all[..]), ("bob", &[])] {
+        let of = CardQuery { user: Some(user.into()), ..query.clone() };
+        assert_eq!(store.cards(of).await.unwrap().items, expected);
+    }
     let session = CardQuery { session: Some(keys[2].id.clone()), ..query.clone() };
     assert_eq!(store.cards(session).await.unwrap().items, all[2..]);
     let mut page = store.cards(CardQuery { limit: 2, ..query.clone() }).await.unwrap();

@@ -93,6 +93,35 @@ pub async fn releasing_waits_for_the_inbox(store: Subject) {
     assert_eq!(store.claimable(at(2), 9).await.unwrap(), [key]);
 }
 
+/// Messages queued behind a paused turn neither keep its owner nor call for another, until somebody decides.
+pub async fn what_waits_for_the_end_of_a_pause_wakes_nobody(store: Subject) {
+    let key = key("s");
+    let mut owner = Owner::of_new(&store, &key).await;
+    let open = owner.open("t");
+    owner.write(open).await;
+    let queued = store.post(message(&key, "t2", "And then?", None)).await.unwrap().item().n;
+    let pause = owner.pause("t", Asks::Decision);
+    owner.write(pause).await;
+    let leave = |below| store.release(&key, owner.fence, Release::Keeping { below });
+    assert_eq!(leave(queued).await.unwrap(), Released::StillPending(1));
+    assert_eq!(leave(queued + 1).await.unwrap(), Released::Released);
+    let session = store.session(&key).await.unwrap();
+    assert_eq!((session.pending, session.kept_below), (1, queued + 1));
+    assert_eq!(store.claimable(at(9_999), 9).await.unwrap(), []);
+
+    let decided = super::sample::decision(&key, "t", super::sample::approve(), "ann");
+    let decided = store.post(decided).await.unwrap().item().n;
+    assert_eq!(store.claimable(at(9_999), 9).await.unwrap(), std::slice::from_ref(&key));
+    let heir = Owner::claim(&store, &key, "two", at(9_999)).await;
+    let mut heir = Owner { n: 2, ..heir };
+    let mut finish = heir.finish("t");
+    finish.consumed.push(decided);
+    heir.write(finish).await;
+    // The pause is over, so now the message calls for an owner, should this one die.
+    store.release(&key, heir.fence, Release::HandOver).await.unwrap();
+    assert_eq!(store.claimable(at(9_999), 9).await.unwrap(), [key]);
+}
+
 /// Many post while owners come and go: every input is consumed once, without anyone looking for work in between.
 pub async fn no_wake_up_is_lost_between_post_and_release(store: Subject) {
     const POSTERS: usize = 6;

@@ -14,8 +14,8 @@ use turnbuckle_core::ids::{MessageId, TurnId};
 use turnbuckle_core::json::Json;
 use turnbuckle_core::machine::{Decision, Input, Recorded};
 use turnbuckle_core::message::{
-    ApprovalCard, Asks, AssistantMessage, CardStatus, MESSAGE_SCHEMA, Message, MessageState,
-    Origin, Surroundings, SystemBody, SystemMessage, UserMessage,
+    ApprovalCard, Asks, AssistantMessage, CardStatus, ClientTool, MESSAGE_SCHEMA, Message,
+    MessageState, Origin, Surroundings, SystemBody, SystemMessage, UserMessage,
 };
 use turnbuckle_core::outcome::Outcome;
 use turnbuckle_core::part::{Part, TextPart};
@@ -54,13 +54,19 @@ pub fn user_message(turn: &str, text: &str) -> UserMessage {
         id: turn.user_message(),
         turn,
         at: at(0),
-        text: text.to_owned(),
+        content: text.into(),
         author: Some("ann".into()),
         origin: Origin::Person,
         surroundings: Surroundings {
             page: Some("/mail/7".to_owned()),
             references: vec![Arc::new(json!({"id": 7}))],
+            tools: vec![ClientTool {
+                name: "open_mail".into(),
+                description: "Opens a mail.".to_owned(),
+                input_schema: Arc::new(json!({"type": "object"})),
+            }],
         },
+        client_id: Some(format!("{text} as the page knows it")),
     }
 }
 
@@ -90,6 +96,7 @@ pub fn card(turn: &str, asks: Asks, status: CardStatus) -> SystemMessage {
         body: SystemBody::Approval(Box::new(ApprovalCard {
             call,
             message: turn.assistant_message(),
+            agent: Some("main".into()),
             asks,
             tool: "reply".into(),
             title: "Reply".to_owned(),
@@ -141,7 +148,7 @@ pub fn decision(key: &SessionKey, turn: &str, decision: Decision, by: &str) -> P
 
 /// Approves without changes.
 pub fn approve() -> Decision {
-    Decision::Approve { amendment: None, reason: None }
+    Decision::approve()
 }
 
 /// A user message to post.

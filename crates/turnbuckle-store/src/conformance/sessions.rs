@@ -14,7 +14,7 @@ use turnbuckle_core::ids::{SessionId, TurnId};
 use turnbuckle_core::message::Asks;
 
 fn query() -> SessionQuery {
-    SessionQuery { tenant: "acme".into(), user: None, title_contains: None, after: None, limit: 99 }
+    SessionQuery { limit: 99, ..SessionQuery::of("acme".into()) }
 }
 
 fn names(sessions: &[Session]) -> Vec<&str> {
@@ -40,7 +40,9 @@ pub async fn a_session_id_is_used_once(store: Subject) {
         status: SessionStatus::Idle,
         turn: None,
         pending: 0,
+        kept_below: 0,
         forked_from: None,
+        parked: None,
     };
     assert_eq!(created, expected);
     assert_eq!(store.session(&key).await.unwrap(), expected);
@@ -158,9 +160,7 @@ pub async fn deleting_takes_everything(store: Subject) {
     missing(store.release(&key, owner.fence, Release::HandOver).await);
     missing(store.claim(&key, "one", 1, at(1)).await);
     assert_eq!(store.claimable(at(99_000), 9).await.unwrap(), []);
-    let cards =
-        CardQuery { tenant: "acme".into(), session: None, status: None, after: None, limit: 9 };
-    assert_eq!(store.cards(cards).await.unwrap().items, []);
+    assert_eq!(store.cards(CardQuery::of("acme".into())).await.unwrap().items, []);
     assert_eq!(names(&store.list_sessions(query()).await.unwrap().items), ["other"]);
 }
 
@@ -214,6 +214,7 @@ pub async fn a_fork_copies_finished_turns(store: Subject) {
         turn: None,
         pending: 0,
         forked_from: Some("s".into()),
+        parked: None,
         ..original.session
     };
     assert_eq!(row, expected);
@@ -289,6 +290,7 @@ pub async fn a_foreign_tenant_sees_nothing(store: Subject) {
         missing(store.session(&foreign).await);
         missing(store.load(&foreign).await);
         missing(store.set_title(&foreign, "mine", at(1)).await);
+        missing(store.set_model(&foreign, "mine").await);
         missing(store.delete_session(&foreign, at(9_999)).await);
         missing(store.fork_session(fork(&foreign, ForkAt::End, "theirs")).await);
         missing(store.claim(&foreign, "them", 1_000, at(9_999)).await);

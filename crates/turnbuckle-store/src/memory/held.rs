@@ -3,8 +3,9 @@
 use crate::check::Standing;
 use crate::error::{Conflict, StoreError};
 use crate::model::{
-    Blob, Captured, CapturedStatus, Card, Commit, Committed, ForkAt, InboxItem, Loaded, Posted,
-    Session, TurnLog, TurnRecord, TurnStatus,
+    Blob, BlobInfo, Captured, CapturedStatus, Card, Commit, Committed, Consumed, Export,
+    ExportedInput, ForkAt, InboxItem, Loaded, NewCaptured, Posted, Session, SessionStatus, TurnLog,
+    TurnRecord, TurnStatus, View,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use turnbuckle_core::event::Event;
 use turnbuckle_core::ids::{MessageId, TurnId};
 use turnbuckle_core::machine::Recorded;
 use turnbuckle_core::message::Message;
+use turnbuckle_core::time::Timestamp;
 
 pub(super) struct Held {
     pub row: Session,
@@ -21,7 +23,7 @@ pub(super) struct Held {
     index: HashMap<MessageId, usize>,
     pub turns: Vec<TurnLog>,
     pub events: Vec<Event>,
-    pub captured: Vec<Captured>,
+    pub captured: Vec<(Timestamp, Captured)>,
     pub inbox: Vec<Posting>,
     pub blobs: BTreeMap<String, Arc<Blob>>,
     /// Turn, journal and events of the last commit that had any, to know a repetition.
@@ -63,8 +65,84 @@ impl Held {
             state: self.state.clone(),
             messages: self.messages.clone(),
             turn: self.open().cloned(),
+            unreadable: None,
             inbox: self.waiting(),
         }
+    }
+
+    pub(super) fn view(&self, last: u32) -> View {
+        let running = self.row.turn.as_ref().filter(|_| self.row.status == SessionStatus::Running);
+        let told = |message: &&Message| running != Some(message.turn());
+        // A running turn's messages are the last ones.
+        let end = self.messages.iter().take_while(told).count();
+        let first = end.saturating_sub(last as usize);
+        let last_seq = self.row.next_seq.saturating_sub(1);
+        View {
+            session: self.row.clone(),
+            messages: self.messages.iter().take(end).skip(first).cloned().collect(),
+            first: u32::try_from(first).unwrap_or(u32::MAX),
+            after_seq: running.map_or(last_seq, |turn| self.since(turn)),
+            inbox: self.waiting(),
+        }
+    }
+
+    /// The number of the event before the turn's first.
+    fn since(&self, turn: &TurnId) -> u64 {
+        let first = self.events.iter().find(|event| event.turn == *turn);
+        first.map_or(self.row.next_seq, |event| event.seq).saturating_sub(1)
+    }
+
+    pub(super) fn export(&self) -> Export {
+        let input = |posting: &Posting| ExportedInput {
+            item: posting.item.clone(),
+            key: posting.key.clone(),
+            consumed: if posting.waiting { Consumed::No } else { Consumed::Yes },
+        };
+        let blob = |blob: &Arc<Blob>| BlobInfo {
+            id: blob.id.clone(),
+            media_type: blob.media_type.clone(),
+            size: blob.content.len() as u64,
+        };
+        Export {
+            session: Session { lease: None, ..self.row.clone() },
+            state: self.state.clone(),
+            messages: self.messages.clone(),
+            turns: self.turns.clone(),
+            events: self.events.clone(),
+            captured: self.captured(None),
+            inbox: self.inbox.iter().map(input).collect(),
+            blobs: self.blobs.values().map(blob).collect(),
+            tasks: Vec::new(),
+        }
+    }
+
+    /// From an export that is [`coherent`](crate::export::coherent).
+    pub(super) fn import(export: Export) -> Self {
+        let mut held = Self::new(Session { lease: None, ..export.session }, export.state);
+        for message in export.messages {
+            held.put(message);
+        }
+        let posting = |input: ExportedInput| Posting {
+            item: input.item,
+            key: input.key,
+            waiting: input.consumed == Consumed::No,
+        };
+        held.inbox = export.inbox.into_iter().map(posting).collect();
+        held.turns = export.turns;
+        held.events = export.events;
+        let at = held.row.updated;
+        held.captured = export.captured.into_iter().map(|captured| (at, captured)).collect();
+        held
+    }
+
+    /// The number of the next input.
+    pub(super) fn next_input(&self) -> u64 {
+        self.inbox.len() as u64 + 1
+    }
+
+    /// How many inputs from a number on wait.
+    pub(super) fn waiting_from(&self, n: u64) -> u64 {
+        self.inbox.iter().filter(|p| p.waiting && p.item.n >= n).count() as u64
     }
 
     pub(super) fn waiting(&self) -> Vec<InboxItem> {
@@ -101,6 +179,7 @@ impl Held {
         let mut found: Vec<_> = self
             .captured
             .iter()
+            .map(|(_, action)| action)
             .filter(|a| turn.is_none_or(|turn| a.turn == *turn))
             .cloned()
             .collect();
@@ -165,14 +244,19 @@ impl Held {
         if touched {
             row.updated = commit.now;
         }
+        if commit.open_turn.is_some() || commit.turn.is_some() {
+            row.parked = None;
+        }
         if let Some(status) = commit.session_status {
             row.status = status;
         }
-        if commit.title.is_some() {
+        if row.title.is_none() {
             row.title = commit.title;
         }
-        if commit.model.is_some() {
-            row.model = commit.model;
+        if let Some(kept) = commit.model
+            && row.model == kept.instead_of
+        {
+            row.model = Some(kept.model);
         }
         if commit.state.is_some() {
             self.state = commit.state;
@@ -218,21 +302,19 @@ impl Held {
             self.put(message);
         }
         for new in commit.captured {
-            let known =
-                self.captured.iter_mut().find(|a| a.turn == new.turn && a.index == new.index);
+            let mut actions = self.captured.iter_mut().map(|(_, action)| action);
+            let known = actions.find(|a| a.turn == new.turn && a.index == new.index);
             match known {
                 Some(known) => {
                     known.action = new.action;
                     known.revision += 1;
                 }
-                None => self.captured.push(Captured {
-                    turn: new.turn,
-                    index: new.index,
-                    revision: 1,
-                    action: new.action,
-                    status: CapturedStatus::Pending,
-                    result: None,
-                }),
+                None => {
+                    let (revision, status) = (1, CapturedStatus::Pending);
+                    let NewCaptured { turn, index, action } = new;
+                    let new = Captured { turn, index, revision, action, status, result: None };
+                    self.captured.push((commit.now, new));
+                }
             }
         }
         for blob in commit.blobs {

@@ -1,26 +1,39 @@
 //! A store that lives as long as the process: for tests, evals and throw-away sessions.
 //!
 //! One mutex guards everything; it is held for the length of one operation and never over an await.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `held` | one session and what a commit does to it |
+//! | `lease` | claim, renew, release, park |
+//! | `inbox` | posted inputs and the cards they answer |
+//! | `sessions` | create, list, delete, fork, export, import |
+//! | `jobs` | jobs, schedules, background tasks |
+//! | `aside` | captured actions, blobs, usage, allowances |
 
+mod aside;
 mod held;
+mod inbox;
+mod jobs;
+mod lease;
+mod sessions;
 
-use crate::check::check;
-use crate::error::{Conflict, StoreError};
-use crate::inbox::may_answer;
+use crate::error::StoreError;
 use crate::model::{
-    Blob, BlobPart, Captured, CapturedUpdate, Card, CardQuery, Claim, Commit, Committed, Cursor,
-    Fork, InboxItem, Lease, Loaded, NewSession, Page, Post, Receipt, Release, Released, Session,
-    SessionKey, SessionQuery, SessionStatus, TurnLog, TurnRecord, page,
+    Allowance, Blob, BlobPart, Captured, CapturedIn, CapturedQuery, CapturedUpdate, Card,
+    CardQuery, Claim, Commit, Committed, Export, Fork, InboxItem, KeptAllowance, Loaded, Metered,
+    NewSession, Page, Post, Receipt, Release, Released, Session, SessionKey, SessionQuery, TurnLog,
+    TurnRecord, UsageGroup, UsageQuery, View,
 };
 use crate::store::{Store, StoreFuture};
 use futures_util::future::{FutureExt, lazy};
-use held::{Held, Posting};
+use held::Held;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use turnbuckle_core::event::Event;
-use turnbuckle_core::ids::{MessageId, SessionId, TenantId, TurnId};
-use turnbuckle_core::message::{CardStatus, Message, SystemBody};
+use turnbuckle_core::ids::{MessageId, SessionId, TenantId, TurnId, UserId};
+use turnbuckle_core::message::Message;
 use turnbuckle_core::time::Timestamp;
 
 const NO_SESSION: StoreError = StoreError::NotFound { what: "session" };
@@ -37,6 +50,10 @@ struct Inner {
     deleted: BTreeSet<SessionId>,
     /// The session of every card.
     cards: BTreeMap<MessageId, SessionId>,
+    usage: Vec<Metered>,
+    /// What people allowed for good, in the order in which they did.
+    allowances: Vec<(TenantId, Allowance)>,
+    work: jobs::Work,
 }
 
 impl Inner {
@@ -62,39 +79,6 @@ impl Inner {
         }
         Ok(held)
     }
-
-    fn create(
-        &mut self,
-        new: NewSession,
-        forked_from: Option<SessionId>,
-    ) -> Result<&mut Held, StoreError> {
-        let id = new.key.id.clone();
-        if self.deleted.contains(&id) || self.sessions.contains_key(&id) {
-            return Err(Conflict::SessionExists(id).into());
-        }
-        let row = Session {
-            key: new.key,
-            user: new.user,
-            agent: new.agent,
-            title: new.title,
-            model: new.model,
-            created: new.now,
-            updated: new.now,
-            version: 0,
-            fence: 0,
-            lease: None,
-            next_seq: 1,
-            status: SessionStatus::Idle,
-            turn: None,
-            pending: 0,
-            forked_from,
-        };
-        Ok(self.sessions.entry(id).or_insert(Held::new(row, new.state)))
-    }
-
-    fn cards(&self) -> impl Iterator<Item = Card> {
-        self.cards.iter().filter_map(|(id, session)| self.sessions.get(session)?.card(id))
-    }
 }
 
 impl MemoryStore {
@@ -111,18 +95,6 @@ impl MemoryStore {
     }
 }
 
-/// Card bodies that wait for an answer.
-fn pending(card: &Card) -> bool {
-    matches!(&card.message.body, SystemBody::Approval(body) if body.status == CardStatus::Pending)
-}
-
-fn take(items: impl Iterator<Item = Session>, query: &SessionQuery) -> Page<Session> {
-    let mut items: Vec<Session> = items.collect();
-    items.sort_by(|a, b| (b.updated, &b.key.id).cmp(&(a.updated, &a.key.id)));
-    items.truncate(query.limit as usize + 1);
-    page(items, query.limit, |s| Cursor { at: s.updated, id: s.key.id.to_string() })
-}
-
 impl Store for MemoryStore {
     fn create_session(&self, new: NewSession) -> StoreFuture<'_, Session> {
         self.with(move |inner| Ok(inner.create(new, None)?.row.clone()))
@@ -136,22 +108,12 @@ impl Store for MemoryStore {
         self.with(move |inner| Ok(inner.get(key)?.load()))
     }
 
+    fn view<'a>(&'a self, key: &'a SessionKey, messages: u32) -> StoreFuture<'a, View> {
+        self.with(move |inner| Ok(inner.get(key)?.view(messages)))
+    }
+
     fn list_sessions(&self, query: SessionQuery) -> StoreFuture<'_, Page<Session>> {
-        let wanted = query.title_contains.as_ref().map(|text| text.to_lowercase());
-        self.with(move |inner| {
-            let rows = inner.sessions.values().map(|held| &held.row);
-            let rows = rows.filter(|row| row.key.tenant == query.tenant);
-            let rows = rows.filter(|row| query.user.as_ref().is_none_or(|user| *user == row.user));
-            let rows = rows.filter(|row| {
-                let title = row.title.as_ref().map(|t| t.to_lowercase());
-                wanted.as_ref().is_none_or(|text| title.is_some_and(|title| title.contains(text)))
-            });
-            let rows = rows.filter(|row| {
-                let place = (row.updated, row.key.id.as_str());
-                query.after.as_ref().is_none_or(|after| place < (after.at, after.id.as_str()))
-            });
-            Ok(take(rows.cloned(), &query))
-        })
+        self.with(move |inner| Ok(inner.list(&query)))
     }
 
     fn set_title<'a>(
@@ -168,37 +130,19 @@ impl Store for MemoryStore {
         })
     }
 
-    fn delete_session<'a>(&'a self, key: &'a SessionKey, now: Timestamp) -> StoreFuture<'a, ()> {
+    fn set_model<'a>(&'a self, key: &'a SessionKey, model: &'a str) -> StoreFuture<'a, ()> {
         self.with(move |inner| {
-            if let Some(Lease { owner, until }) = inner.get(key)?.row.lease.clone()
-                && until > now
-            {
-                return Err(StoreError::Busy { owner, until });
-            }
-            inner.sessions.remove(&key.id);
-            inner.cards.retain(|_, session| *session != key.id);
-            inner.deleted.insert(key.id.clone());
+            inner.get_mut(key)?.row.model = Some(model.to_owned());
             Ok(())
         })
     }
 
+    fn delete_session<'a>(&'a self, key: &'a SessionKey, now: Timestamp) -> StoreFuture<'a, ()> {
+        self.with(move |inner| inner.delete(key, now))
+    }
+
     fn fork_session(&self, fork: Fork) -> StoreFuture<'_, Session> {
-        self.with(move |inner| {
-            let source = inner.get(&fork.from)?;
-            let copy = source.copy(&fork.at)?;
-            let new = NewSession {
-                key: SessionKey { tenant: fork.from.tenant, id: fork.id },
-                user: fork.user,
-                agent: source.row.agent.clone(),
-                title: fork.title.or_else(|| source.row.title.clone()),
-                model: source.row.model.clone(),
-                state: fork.state.or_else(|| source.state.clone()),
-                now: fork.now,
-            };
-            let made = inner.create(new, Some(fork.from.id))?;
-            made.fill(copy);
-            Ok(made.row.clone())
-        })
+        self.with(move |inner| inner.fork(fork))
     }
 
     fn claim<'a>(
@@ -208,17 +152,7 @@ impl Store for MemoryStore {
         lease_ms: u64,
         now: Timestamp,
     ) -> StoreFuture<'a, Claim> {
-        self.with(move |inner| {
-            let row = &mut inner.get_mut(key)?.row;
-            if let Some(Lease { owner, until }) = row.lease.clone()
-                && until > now
-            {
-                return Ok(Claim::Busy { owner, until });
-            }
-            row.fence += 1;
-            row.lease = Some(lease(owner, lease_ms, now));
-            Ok(Claim::Held { fence: row.fence, session: Box::new(row.clone()) })
-        })
+        self.with(move |inner| inner.claim(key, owner, lease_ms, now))
     }
 
     fn renew<'a>(
@@ -228,11 +162,7 @@ impl Store for MemoryStore {
         lease_ms: u64,
         now: Timestamp,
     ) -> StoreFuture<'a, ()> {
-        self.with(move |inner| {
-            let row = &mut inner.owned(key, fence)?.row;
-            row.lease = row.lease.take().map(|held| lease(&held.owner, lease_ms, now));
-            Ok(())
-        })
+        self.with(move |inner| inner.renew(key, fence, lease_ms, now))
     }
 
     fn release<'a>(
@@ -241,42 +171,36 @@ impl Store for MemoryStore {
         fence: u64,
         when: Release,
     ) -> StoreFuture<'a, Released> {
+        self.with(move |inner| inner.release(key, fence, when))
+    }
+
+    fn park<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        fence: u64,
+        reason: &'a str,
+        now: Timestamp,
+    ) -> StoreFuture<'a, ()> {
+        self.with(move |inner| inner.park(key, fence, reason, now))
+    }
+
+    fn unpark<'a>(&'a self, key: &'a SessionKey) -> StoreFuture<'a, ()> {
         self.with(move |inner| {
-            let row = &mut inner.owned(key, fence)?.row;
-            if when == Release::WhenDrained && row.pending > 0 {
-                return Ok(Released::StillPending(row.pending));
-            }
-            row.fence += 1;
-            row.lease = None;
-            Ok(Released::Released)
+            inner.get_mut(key)?.row.parked = None;
+            Ok(())
         })
     }
 
+    fn parked<'a>(
+        &'a self,
+        after: Option<&'a SessionId>,
+        limit: u32,
+    ) -> StoreFuture<'a, Vec<Session>> {
+        self.with(move |inner| Ok(inner.parked(after, limit)))
+    }
+
     fn commit(&self, commit: Commit) -> StoreFuture<'_, Committed> {
-        self.with(move |inner| {
-            let checked = check(&commit)?;
-            let elsewhere = commit.cards.iter().any(|card| {
-                inner.cards.get(&card.id).is_some_and(|session| *session != commit.key.id)
-            });
-            let held = inner.owned(&commit.key, commit.fence)?;
-            if held.repeats(&commit) {
-                return Ok(held.committed());
-            }
-            checked.against(&commit, &held.standing())?;
-            held.check(&commit)?;
-            if elsewhere {
-                let cause = std::io::Error::other("a card of that id belongs to another session");
-                return Err(StoreError::Other { cause: Arc::new(cause) });
-            }
-            for card in &commit.cards {
-                if matches!(card.body, SystemBody::Approval(_)) {
-                    inner.cards.insert(card.id.clone(), commit.key.id.clone());
-                }
-            }
-            let held = inner.get_mut(&commit.key)?;
-            held.apply(commit);
-            Ok(held.committed())
-        })
+        self.with(move |inner| inner.commit(commit))
     }
 
     fn messages<'a>(
@@ -320,82 +244,19 @@ impl Store for MemoryStore {
     }
 
     fn cards(&self, query: CardQuery) -> StoreFuture<'_, Page<Card>> {
-        self.with(move |inner| {
-            let cards = inner.cards().filter(|card| card.session.tenant == query.tenant);
-            let cards =
-                cards.filter(|card| query.session.as_ref().is_none_or(|s| *s == card.session.id));
-            let cards = cards.filter(|card| match (&card.message.body, query.status) {
-                (SystemBody::Approval(body), Some(status)) => body.status == status,
-                _ => true,
-            });
-            let cards = cards.filter(|card| {
-                let place = (card.message.at, card.message.id.as_str());
-                query.after.as_ref().is_none_or(|after| place > (after.at, after.id.as_str()))
-            });
-            let mut cards: Vec<Card> = cards.collect();
-            cards.sort_by(|a, b| (a.message.at, &a.message.id).cmp(&(b.message.at, &b.message.id)));
-            cards.truncate(query.limit as usize + 1);
-            Ok(page(cards, query.limit, |c| Cursor {
-                at: c.message.at,
-                id: c.message.id.to_string(),
-            }))
-        })
+        self.with(move |inner| Ok(inner.list_cards(&query)))
     }
 
     fn card<'a>(&'a self, tenant: &'a TenantId, card: &'a MessageId) -> StoreFuture<'a, Card> {
-        self.with(move |inner| {
-            let session = inner.cards.get(card).and_then(|session| inner.sessions.get(session));
-            let found = session
-                .filter(|held| held.row.key.tenant == *tenant)
-                .and_then(|held| held.card(card));
-            found.ok_or(StoreError::NotFound { what: "card" })
-        })
+        self.with(move |inner| inner.card(tenant, card))
     }
 
     fn expired_cards(&self, now: Timestamp, limit: u32) -> StoreFuture<'_, Vec<Card>> {
-        self.with(move |inner| {
-            let expiry = |card: &Card| match &card.message.body {
-                SystemBody::Approval(body) => body.expires_at,
-                SystemBody::Note { .. } => None,
-            };
-            let due = inner.cards().filter(|card| pending(card) && card.answered_by.is_none());
-            let mut due: Vec<Card> =
-                due.filter(|card| expiry(card).is_some_and(|at| at <= now)).collect();
-            due.sort_by(|a, b| (expiry(a), &a.message.id).cmp(&(expiry(b), &b.message.id)));
-            due.truncate(limit as usize);
-            Ok(due)
-        })
+        self.with(move |inner| Ok(inner.expired(now, limit)))
     }
 
     fn post(&self, post: Post) -> StoreFuture<'_, Receipt> {
-        self.with(move |inner| {
-            let held = inner.get_mut(&post.key)?;
-            if let Some(key) = &post.idempotency_key
-                && let Some(first) = held.inbox.iter().find(|p| p.key.as_ref() == Some(key))
-            {
-                return if first.item.input.same_request(&post.input) {
-                    Ok(Receipt::Duplicate(first.item.clone()))
-                } else {
-                    Err(Conflict::KeyReused { key: key.clone(), n: first.item.n }.into())
-                };
-            }
-            if let Some(id) = post.input.card() {
-                let card = held.card(id).ok_or(StoreError::NotFound { what: "card" })?;
-                let SystemBody::Approval(body) = card.message.body else {
-                    return Err(StoreError::NotFound { what: "card" });
-                };
-                may_answer(id, body.asks, body.status, held.answer(id), &post.input)?;
-            }
-            let n = held.inbox.len() as u64 + 1;
-            let item = InboxItem { n, at: post.now, input: post.input };
-            held.inbox.push(Posting {
-                item: item.clone(),
-                key: post.idempotency_key,
-                waiting: true,
-            });
-            held.row.pending += 1;
-            Ok(Receipt::Accepted(item))
-        })
+        self.with(move |inner| inner.post(post))
     }
 
     fn inbox<'a>(&'a self, key: &'a SessionKey) -> StoreFuture<'a, Vec<InboxItem>> {
@@ -403,32 +264,11 @@ impl Store for MemoryStore {
     }
 
     fn claimable(&self, now: Timestamp, limit: u32) -> StoreFuture<'_, Vec<SessionKey>> {
-        self.with(move |inner| {
-            let rows = inner.sessions.values().map(|held| &held.row);
-            let wanting =
-                rows.filter(|row| row.pending > 0 || row.status == SessionStatus::Running);
-            let mut free: Vec<_> = wanting
-                .map(|row| (row.lease.as_ref().map(|lease| lease.until), &row.key))
-                .filter(|(until, _)| until.is_none_or(|until| until <= now))
-                .collect();
-            free.sort();
-            Ok(free.into_iter().take(limit as usize).map(|(_, key)| key.clone()).collect())
-        })
+        self.with(move |inner| Ok(inner.claimable(now, limit)))
     }
 
     fn forfeit<'a>(&'a self, owner: &'a str) -> StoreFuture<'a, u64> {
-        self.with(move |inner| {
-            let rows = inner.sessions.values_mut().map(|held| &mut held.row);
-            let mut count = 0;
-            for row in
-                rows.filter(|row| row.lease.as_ref().is_some_and(|lease| lease.owner == owner))
-            {
-                row.fence += 1;
-                row.lease = None;
-                count += 1;
-            }
-            Ok(count)
-        })
+        self.with(move |inner| Ok(inner.forfeit(owner)))
     }
 
     fn captured<'a>(
@@ -439,29 +279,12 @@ impl Store for MemoryStore {
         self.with(move |inner| Ok(inner.get(key)?.captured(turn)))
     }
 
+    fn list_captured(&self, query: CapturedQuery) -> StoreFuture<'_, Page<CapturedIn>> {
+        self.with(move |inner| Ok(inner.list_captured(&query)))
+    }
+
     fn update_captured(&self, update: CapturedUpdate) -> StoreFuture<'_, Captured> {
-        self.with(move |inner| {
-            let missing = StoreError::NotFound { what: "captured action" };
-            let held = inner.get_mut(&update.key).map_err(|_| missing.clone())?;
-            let mut actions = held.captured.iter_mut();
-            let found = actions
-                .find(|a| a.turn == update.turn && a.index == update.index)
-                .ok_or(missing)?;
-            if found.revision != update.expected {
-                return Err(
-                    Conflict::Stale { current: found.revision, expected: update.expected }.into()
-                );
-            }
-            found.revision += 1;
-            found.status = update.status;
-            if let Some(action) = update.action {
-                found.action = action;
-            }
-            if update.result.is_some() {
-                found.result = update.result;
-            }
-            Ok(found.clone())
-        })
+        self.with(move |inner| inner.update_captured(update))
     }
 
     fn put_blob<'a>(&'a self, key: &'a SessionKey, blob: Blob) -> StoreFuture<'a, ()> {
@@ -477,24 +300,56 @@ impl Store for MemoryStore {
         id: &'a str,
         range: Range<u64>,
     ) -> StoreFuture<'a, BlobPart> {
+        self.with(move |inner| inner.get_blob(key, id, range))
+    }
+
+    fn usage(&self, query: UsageQuery) -> StoreFuture<'_, Vec<UsageGroup>> {
+        self.with(move |inner| Ok(inner.usage(&query)))
+    }
+
+    fn tenants<'a>(
+        &'a self,
+        after: Option<&'a TenantId>,
+        limit: u32,
+    ) -> StoreFuture<'a, Vec<TenantId>> {
+        self.with(move |inner| Ok(inner.tenants(after, limit)))
+    }
+
+    fn export_session<'a>(&'a self, key: &'a SessionKey) -> StoreFuture<'a, Export> {
         self.with(move |inner| {
-            let missing = StoreError::NotFound { what: "blob" };
-            let held = inner.get(key).map_err(|_| missing.clone())?;
-            let blob = held.blobs.get(id).ok_or(missing)?;
-            let size = blob.content.len() as u64;
-            let end = range.end.min(size);
-            let start = range.start.min(end);
-            let bytes = blob.content.get(start as usize..end as usize).unwrap_or_default();
-            Ok(BlobPart {
-                media_type: blob.media_type.clone(),
-                size,
-                range: start..end,
-                content: bytes.to_vec(),
-            })
+            let mut export = inner.get(key)?.export();
+            export.tasks = inner.work.of_session(&key.id);
+            Ok(export)
         })
     }
-}
 
-fn lease(owner: &str, lease_ms: u64, now: Timestamp) -> Lease {
-    Lease { owner: owner.to_owned(), until: now.plus(i64::try_from(lease_ms).unwrap_or(i64::MAX)) }
+    fn import_session(&self, export: Export) -> StoreFuture<'_, Session> {
+        self.with(move |inner| inner.import(export))
+    }
+
+    fn allowances<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        user: &'a UserId,
+        session: Option<&'a SessionId>,
+    ) -> StoreFuture<'a, Vec<Allowance>> {
+        self.with(move |inner| Ok(inner.allowances(tenant, user, session)))
+    }
+
+    fn take_back<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        user: &'a UserId,
+        allowance: &'a MessageId,
+    ) -> StoreFuture<'a, ()> {
+        self.with(move |inner| inner.take_back(tenant, user, allowance))
+    }
+
+    fn every_allowance(&self, after: u64, limit: u32) -> StoreFuture<'_, Vec<KeptAllowance>> {
+        self.with(move |inner| Ok(inner.every_allowance(after, limit)))
+    }
+
+    fn allow<'a>(&'a self, tenant: &'a TenantId, allowance: &'a Allowance) -> StoreFuture<'a, ()> {
+        self.with(move |inner| inner.allow_outside(tenant, allowance))
+    }
 }

@@ -1,10 +1,18 @@
-//! What lies beside the conversation: captured actions and large outputs.
+//! What lies beside the conversation: captured actions, large outputs, what people allowed for good.
 
 use crate::model::SessionKey;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
+use turnbuckle_core::allowance::ArgTest;
+use turnbuckle_core::ids::AgentName;
+use turnbuckle_core::ids::MessageId;
+use turnbuckle_core::ids::SessionId;
+use turnbuckle_core::ids::TenantId;
+use turnbuckle_core::ids::ToolName;
 use turnbuckle_core::ids::TurnId;
-use turnbuckle_core::json::Json;
+use turnbuckle_core::ids::UserId;
+use turnbuckle_core::json::{Json, present};
+use turnbuckle_core::time::Timestamp;
 
 /// Where a captured action stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -36,7 +44,7 @@ pub struct NewCaptured {
 }
 
 /// An action that was captured instead of executed.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Captured {
     /// The turn that captured it.
     pub turn: TurnId,
@@ -49,7 +57,19 @@ pub struct Captured {
     /// Where it stands.
     pub status: CapturedStatus,
     /// What came of it; opaque to the store.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub result: Option<Json>,
+}
+
+/// A captured action where it can be found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CapturedIn {
+    /// Its session.
+    pub session: SessionKey,
+    /// When it was captured.
+    pub at: Timestamp,
+    /// The action.
+    pub captured: Captured,
 }
 
 /// A change of one captured action.
@@ -82,6 +102,17 @@ pub struct Blob {
     pub content: Vec<u8>,
 }
 
+/// A large output without its content.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BlobInfo {
+    /// Its id.
+    pub id: String,
+    /// What kind of content it is.
+    pub media_type: String,
+    /// Bytes of the content.
+    pub size: u64,
+}
+
 /// A range of a blob's content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlobPart {
@@ -93,4 +124,44 @@ pub struct BlobPart {
     pub range: Range<u64>,
     /// The bytes.
     pub content: Vec<u8>,
+}
+
+/// "Always allow this", said by a person.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Allowance {
+    /// The card beside which it was said.
+    pub id: MessageId,
+    /// Who said it; it holds for calls on their behalf only.
+    pub user: UserId,
+    /// The session in which it holds; absent for every session of the person.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<SessionId>,
+    /// The agent.
+    pub agent: AgentName,
+    /// The tool.
+    pub tool: ToolName,
+    /// Tests that a call's arguments must pass.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub args: Vec<ArgTest>,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// An allowance among those of everyone.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KeptAllowance {
+    /// Its place among them; it rises.
+    pub n: u64,
+    /// Whose organisation it is.
+    pub tenant: TenantId,
+    /// The allowance.
+    pub allowance: Allowance,
+}
+
+impl Allowance {
+    /// Whether both allow the same to the same person.
+    pub fn says_the_same(&self, other: &Self) -> bool {
+        (&self.user, &self.session, &self.agent, &self.tool, &self.args)
+            == (&other.user, &other.session, &other.agent, &other.tool, &other.args)
+    }
 }

@@ -1,10 +1,12 @@
 //! Turns and the commits that carry them on.
 
+use crate::model::Allowance;
 use crate::model::Blob;
 use crate::model::NewCaptured;
 use crate::model::SessionKey;
 use crate::model::SessionStatus;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 use turnbuckle_core::event::Event;
 use turnbuckle_core::ids::TurnId;
 use turnbuckle_core::machine::Recorded;
@@ -43,7 +45,7 @@ pub struct TurnRecord {
 }
 
 /// A turn with everything that was told to its machine.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TurnLog {
     /// The turn.
     pub turn: TurnRecord,
@@ -80,12 +82,25 @@ pub struct Commit {
     pub session_status: Option<SessionStatus>,
     /// Numbers of the inputs this commit has dealt with. All must be waiting.
     pub consumed: Vec<u64>,
-    /// The new title.
+    /// A title for a session that has none; it never takes the place of one that a person gave.
     pub title: Option<String>,
-    /// The model the session keeps from now on.
-    pub model: Option<String>,
+    /// The model the session keeps from now on, unless somebody chose another meanwhile.
+    pub model: Option<KeptModel>,
     /// Large outputs kept aside.
     pub blobs: Vec<Blob>,
+    /// What people allowed for good. One that says the same as another of that person changes nothing.
+    pub allowances: Vec<Allowance>,
+    /// What the model calls among the events are booked to beside the person, such as the id of an API key.
+    pub account: Option<Arc<str>>,
+}
+
+/// A model to keep in the place of the one that was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptModel {
+    /// What the session kept when the caller read it.
+    pub instead_of: Option<String>,
+    /// What it keeps now, if that is still so.
+    pub model: String,
 }
 
 impl Commit {
@@ -108,6 +123,8 @@ impl Commit {
             title: None,
             model: None,
             blobs: Vec::new(),
+            allowances: Vec::new(),
+            account: None,
         }
     }
 }

@@ -82,8 +82,8 @@ impl Posted {
                 Posted::Message { delivery: d1, message: a, options: o1 },
                 Posted::Message { delivery: d2, message: b, options: o2 },
             ) => {
-                (d1, o1, &a.text, &a.author, &a.origin, &a.surroundings)
-                    == (d2, o2, &b.text, &b.author, &b.origin, &b.surroundings)
+                (d1, o1, &a.content, &a.author, &a.origin, &a.surroundings)
+                    == (d2, o2, &b.content, &b.author, &b.origin, &b.surroundings)
             }
             (a, b) => a == b,
         }
@@ -104,7 +104,7 @@ pub struct Post {
 }
 
 /// An input in a session's inbox.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InboxItem {
     /// Its number in the session, from 1.
     pub n: u64,

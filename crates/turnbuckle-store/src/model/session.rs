@@ -3,29 +3,14 @@
 use crate::model::InboxItem;
 use crate::model::TurnLog;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 use turnbuckle_core::ids::AgentName;
 use turnbuckle_core::ids::SessionId;
-use turnbuckle_core::ids::TenantId;
+pub use turnbuckle_core::ids::SessionKey;
 use turnbuckle_core::ids::TurnId;
 use turnbuckle_core::ids::UserId;
 use turnbuckle_core::message::Message;
 use turnbuckle_core::time::Timestamp;
-
-/// A session as its tenant may name it. An id under another tenant names nothing.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct SessionKey {
-    /// Whose it is.
-    pub tenant: TenantId,
-    /// Its id, unique over all tenants.
-    pub id: SessionId,
-}
-
-impl SessionKey {
-    /// Names a session.
-    pub fn new(tenant: impl Into<TenantId>, id: impl Into<SessionId>) -> Self {
-        Self { tenant: tenant.into(), id: id.into() }
-    }
-}
 
 /// A session to create.
 #[derive(Clone, Debug, PartialEq)]
@@ -78,8 +63,24 @@ pub struct Session {
     pub turn: Option<TurnId>,
     /// How many posted inputs wait to be consumed.
     pub pending: u64,
+    /// Inputs below this number were there when the owner left for a pause; they are for after it. See
+    /// [`Release::Keeping`].
+    #[serde(default)]
+    pub kept_below: u64,
     /// The session it was forked from.
     pub forked_from: Option<SessionId>,
+    /// Why no worker takes it up by itself, if so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parked: Option<Parked>,
+}
+
+/// Why a session is set aside, for somebody to look at it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Parked {
+    /// What went wrong, for people.
+    pub reason: String,
+    /// When.
+    pub at: Timestamp,
 }
 
 /// The right to work on a session for a while.
@@ -127,6 +128,12 @@ pub enum Claim {
 pub enum Release {
     /// Only when no input waits, so that none is overlooked.
     WhenDrained,
+    /// Only when no input numbered `below` or more waits: a turn is paused, and the earlier ones are messages that were queued
+    /// behind it. While the pause lasts they make the session neither [`claimable`](crate::Store::claimable) nor unfinished.
+    Keeping {
+        /// The first number that is not kept.
+        below: u64,
+    },
     /// At once: the process ends, and what waits is for the next owner.
     HandOver,
 }
@@ -151,6 +158,9 @@ pub struct Loaded {
     pub messages: Vec<Message>,
     /// The turn that is not finished.
     pub turn: Option<TurnLog>,
+    /// Why the journal of that turn cannot be read; none of it is in `turn` then. All else can be, so that whoever owns the
+    /// session can set the turn aside.
+    pub unreadable: Option<Arc<str>>,
     /// The inputs that wait, oldest first.
     pub inbox: Vec<InboxItem>,
 }

@@ -1,17 +1,26 @@
-//! The commit: one trip to the connection's thread when all goes well, and one statement when a step is all there is.
+//! The commit: one trip to the connection's thread when all goes well, and one statement when a step is all there is. Those that
+//! come at once share a transaction; see `group`.
 //!
 //! Every commit passes the view `step_in` (see the migration), which refuses a step that does not fit the session's row. The
 //! script ends there and is taken back; only then is the row read, to say what was wrong.
 
 use crate::check::{Checked, Expects, Standing, check};
 use crate::error::{Conflict, StoreError};
-use crate::model::{Blob, Commit, Committed, NewCaptured, TurnStatus};
+use crate::model::{
+    Allowance, Blob, Commit, Committed, NewCaptured, SessionKey, TurnStatus, metered, metered_calls,
+};
+use crate::sql::{id, int, maybe_id, maybe_json, name, number, text};
 use crate::sqlite::fail::{failed, refused};
 use crate::sqlite::link::{Link, Script};
-use crate::sqlite::rows::{get, id, int, maybe_id, maybe_json, name, number, text};
+use crate::sqlite::rows::get;
 use crate::sqlite::sessions::NO_SESSION;
+use crate::sqlite::tasks;
+use crate::words;
+use crate::work::started;
 use sqlx::sqlite::SqliteRow;
+use turnbuckle_core::event::Event;
 use turnbuckle_core::message::{Message, SystemBody, SystemMessage};
+use turnbuckle_core::time::Timestamp;
 
 /// Bytes of one piece of a blob.
 pub(super) const PIECE: usize = 256 * 1024;
@@ -19,11 +28,20 @@ pub(super) const PIECE: usize = 256 * 1024;
 /// More rows than this are not a step but a copy; their text is not worth a place in the cache.
 const USUAL_ROWS: usize = 4;
 
-pub(super) async fn commit(link: &mut Link, commit: Commit) -> Result<Committed, StoreError> {
-    let checked = check(&commit)?;
-    let journal = if commit.journal.is_empty() { None } else { Some(text(&commit.journal)?) };
-    let events = if commit.events.is_empty() { None } else { Some(text(&commit.events)?) };
-    let script = write(&commit, &checked, journal.clone(), events.clone())?;
+/// A commit in a transaction of its own.
+pub(super) async fn alone(link: &mut Link, commit: &Commit) -> Result<Committed, StoreError> {
+    let checked = check(commit)?;
+    let (journal, events) = texts(commit)?;
+    let script = if bare(commit) {
+        let mut script = Script::default();
+        step(&mut script, commit, &checked, journal.clone(), events.clone())?;
+        script
+    } else {
+        let mut script = Script::transaction();
+        write(&mut script, commit, &checked, journal.clone(), events.clone())?;
+        script.end();
+        script
+    };
     match link.run(script).await {
         Ok(rows) => match rows.first() {
             Some(row) => committed(row),
@@ -31,11 +49,48 @@ pub(super) async fn commit(link: &mut Link, commit: Commit) -> Result<Committed,
         },
         Err(error) if refused(&error) => {
             link.begin().await?;
-            let why = why(link, &commit, &checked, journal, events, error).await;
+            let why = why(link, commit, &checked, journal, events, error).await;
             link.finish(why).await
         }
         Err(error) => Err(failed(error)),
     }
+}
+
+/// A commit within an open transaction that others share. `None` when it does not fit, and nothing of it was written then.
+///
+/// # Errors
+/// When the transaction is lost.
+pub(super) async fn beside(
+    link: &mut Link,
+    commit: &Commit,
+) -> Result<Option<Committed>, StoreError> {
+    let Ok(script) = apart(commit) else { return Ok(None) };
+    match link.step(script).await {
+        Ok(rows) => rows.first().map(committed).transpose(),
+        Err(_told_when_it_is_tried_alone) => {
+            let back = Script::new("ROLLBACK TO one; RELEASE one;");
+            link.step(back).await.map(|_| None).map_err(failed)
+        }
+    }
+}
+
+/// A commit that can be taken back without those before it.
+fn apart(commit: &Commit) -> Result<Script, StoreError> {
+    let checked = check(commit)?;
+    let (journal, events) = texts(commit)?;
+    let mut script = Script::new("SAVEPOINT one;");
+    write(&mut script, commit, &checked, journal, events)?;
+    script.add("RELEASE one;");
+    Ok(script)
+}
+
+type Texts = (Option<String>, Option<String>);
+
+/// Journal and events as they are stored.
+fn texts(commit: &Commit) -> Result<Texts, StoreError> {
+    let journal = if commit.journal.is_empty() { None } else { Some(text(&commit.journal)?) };
+    let events = if commit.events.is_empty() { None } else { Some(text(&commit.events)?) };
+    Ok((journal, events))
 }
 
 /// From a column with the JSON array of version, next event and inputs that wait.
@@ -46,32 +101,31 @@ fn committed(row: &SqliteRow) -> Result<Committed, StoreError> {
 
 /// Whether a step is all there is.
 fn bare(commit: &Commit) -> bool {
-    commit.open_turn.is_none()
+    metered_calls(&commit.events).next().is_none()
+        && started(&commit.events).next().is_none()
+        && commit.open_turn.is_none()
         && commit.turn.is_none()
         && commit.consumed.is_empty()
         && commit.messages.is_empty()
         && commit.cards.is_empty()
         && commit.captured.is_empty()
         && commit.blobs.is_empty()
+        && commit.allowances.is_empty()
         && commit.state.is_none()
         && commit.session_status.is_none()
         && commit.title.is_none()
         && commit.model.is_none()
 }
 
+/// All of a commit, within a transaction.
 fn write(
+    script: &mut Script,
     commit: &Commit,
     checked: &Checked<'_>,
     journal: Option<String>,
     events: Option<String>,
-) -> Result<Script, StoreError> {
+) -> Result<(), StoreError> {
     let session = commit.key.id.as_str();
-    if bare(commit) {
-        let mut script = Script::default();
-        step(&mut script, commit, checked, journal, events)?;
-        return Ok(script);
-    }
-    let mut script = Script::transaction();
     if !commit.consumed.is_empty() {
         let count = int(commit.consumed.len() as u64);
         // `changes()` counts the inputs that the statement before has marked; `pending` refuses NULL.
@@ -87,7 +141,7 @@ fn write(
             .bind(count)?
             .bind(session)?;
     }
-    step(&mut script, commit, checked, journal, events)?;
+    step(script, commit, checked, journal, events)?;
     if let Some(open) = &commit.open_turn {
         script
             .add(
@@ -99,15 +153,15 @@ fn write(
             .bind(int(commit.events.len() as u64))?
             .bind(session)?;
     }
-    row(&mut script, commit)?;
+    row(script, commit)?;
     for message in &commit.messages {
-        put_message(&mut script, session, message)?;
+        put_message(script, &commit.key, message)?;
     }
     for card in &commit.cards {
-        put_card(&mut script, commit, card)?;
+        put_card(script, commit, card)?;
     }
     for action in &commit.captured {
-        put_captured(&mut script, session, action)?;
+        put_captured(script, &commit.key, commit.now, action)?;
     }
     if let Some(state) = &commit.state {
         script
@@ -133,15 +187,22 @@ fn write(
         script.add(" WHERE session = ? AND id = ?;").bind(session)?.bind(change.id.as_str())?;
     }
     for blob in &commit.blobs {
-        put_blob(&mut script, session, blob)?;
+        put_blob(script, session, blob)?;
     }
-    let rows =
-        commit.messages.len() + commit.cards.len() + commit.captured.len() + commit.blobs.len();
+    meter(script, session, &commit.events, commit.account.as_deref())?;
+    tasks::start(script, &commit.key, &commit.events)?;
+    for allowance in &commit.allowances {
+        put_allowance(script, commit.key.tenant.as_str(), allowance)?;
+    }
+    let rows = commit.messages.len()
+        + commit.cards.len()
+        + commit.captured.len()
+        + commit.blobs.len()
+        + commit.allowances.len();
     if rows > USUAL_ROWS || !commit.blobs.is_empty() {
         script.uncached();
     }
-    script.end();
-    Ok(script)
+    Ok(())
 }
 
 /// The step itself, which fails when it does not fit the session's row.
@@ -191,17 +252,23 @@ fn row(script: &mut Script, commit: &Commit) -> Result<(), StoreError> {
     if touched {
         script.add(", updated = ?").bind(commit.now.as_millis())?;
     }
+    if commit.open_turn.is_some() || commit.turn.is_some() {
+        script.add(", parked = NULL, parked_at = NULL");
+    }
     if let Some(status) = &commit.session_status {
         script.add(", status = ?").bind(name(status)?)?;
     }
-    if let Some(model) = &commit.model {
-        script.add(", model = ?").bind(model.as_str())?;
+    if let Some(kept) = &commit.model {
+        script
+            .add(", model = CASE WHEN model IS ? THEN ? ELSE model END")
+            .bind(kept.instead_of.as_deref())?
+            .bind(kept.model.as_str())?;
     }
     if let Some(title) = &commit.title {
         script
-            .add(", title = ?, title_folded = ?")
-            .bind(title.as_str())?
-            .bind(title.to_lowercase())?;
+            .add(", title_folded = CASE WHEN title IS NULL THEN ? ELSE title_folded END, title = coalesce(title, ?)")
+            .bind(title.to_lowercase())?
+            .bind(title.as_str())?;
     }
     if commit.turn.as_ref().is_some_and(|change| change.status == TurnStatus::Finished) {
         script.add(", turn = NULL");
@@ -212,7 +279,7 @@ fn row(script: &mut Script, commit: &Commit) -> Result<(), StoreError> {
 
 pub(super) fn put_message(
     script: &mut Script,
-    session: &str,
+    key: &SessionKey,
     message: &Message,
 ) -> Result<(), StoreError> {
     let role = match message {
@@ -220,17 +287,7 @@ pub(super) fn put_message(
         Message::Assistant(_) => "assistant",
         Message::System(_) => "system",
     };
-    put_body(script, session, message.id().as_str(), message.turn().as_str(), role, text(message)?)
-}
-
-fn put_body(
-    script: &mut Script,
-    session: &str,
-    id: &str,
-    turn: &str,
-    role: &'static str,
-    body: String,
-) -> Result<(), StoreError> {
+    let (session, id) = (key.id.as_str(), message.id().as_str());
     script
         .add(
             "INSERT INTO messages (session, position, id, turn, role, body) VALUES \
@@ -240,15 +297,36 @@ fn put_body(
         .bind(session)?
         .bind(session)?
         .bind(id)?
-        .bind(turn)?
+        .bind(message.turn().as_str())?
         .bind(role)?
-        .bind(body)?;
+        .bind(text(message)?)?;
+    let mut words = words::of_message(message);
+    if !words.is_empty() {
+        words.insert(words::of_tenant(key.tenant.as_str()));
+        let words: Vec<String> = words.into_iter().collect();
+        script
+            .add(
+                "INSERT OR REPLACE INTO message_words (rowid, words) \
+                 SELECT ordinal, ? FROM messages WHERE session = ? AND id = ?;",
+            )
+            .bind(words.join(" "))?
+            .bind(session)?
+            .bind(id)?;
+    }
     Ok(())
 }
 
 fn put_card(script: &mut Script, commit: &Commit, card: &SystemMessage) -> Result<(), StoreError> {
-    let session = commit.key.id.as_str();
-    put_message(script, session, &Message::System(card.clone()))?;
+    put_message(script, &commit.key, &Message::System(card.clone()))?;
+    index_card(script, &commit.key, card)
+}
+
+/// Makes a card to be found by its id.
+pub(super) fn index_card(
+    script: &mut Script,
+    key: &SessionKey,
+    card: &SystemMessage,
+) -> Result<(), StoreError> {
     let SystemBody::Approval(body) = &card.body else {
         return Ok(());
     };
@@ -261,8 +339,8 @@ fn put_card(script: &mut Script, commit: &Commit, card: &SystemMessage) -> Resul
              status = excluded.status, expires_at = excluded.expires_at;",
         )
         .bind(card.id.as_str())?
-        .bind(session)?
-        .bind(commit.key.tenant.as_str())?
+        .bind(key.id.as_str())?
+        .bind(key.tenant.as_str())?
         .bind(card.turn.as_str())?
         .bind(body.call.as_str())?
         .bind(name(&body.asks)?)?
@@ -272,16 +350,55 @@ fn put_card(script: &mut Script, commit: &Commit, card: &SystemMessage) -> Resul
     Ok(())
 }
 
-fn put_captured(script: &mut Script, session: &str, new: &NewCaptured) -> Result<(), StoreError> {
+fn put_captured(
+    script: &mut Script,
+    key: &SessionKey,
+    now: Timestamp,
+    new: &NewCaptured,
+) -> Result<(), StoreError> {
     script
         .add(
-            "INSERT INTO captured (session, turn, number, action, status) VALUES (?, ?, ?, ?, 'pending') \
+            "INSERT INTO captured (session, tenant, at, turn, number, action, status) \
+             VALUES (?, ?, ?, ?, ?, ?, 'pending') \
              ON CONFLICT (session, turn, number) DO UPDATE SET action = excluded.action, revision = revision + 1;",
         )
-        .bind(session)?
+        .bind(key.id.as_str())?
+        .bind(key.tenant.as_str())?
+        .bind(now.as_millis())?
         .bind(new.turn.as_str())?
         .bind(i64::from(new.index))?
         .bind(text(&new.action)?)?;
+    Ok(())
+}
+
+/// Records what the model calls among events cost.
+pub(super) fn meter(
+    script: &mut Script,
+    session: &str,
+    events: &[Event],
+    account: Option<&str>,
+) -> Result<(), StoreError> {
+    for (event, call) in metered_calls(events) {
+        let (model, sum) = metered(call);
+        script
+            .add(
+                "INSERT INTO usage (tenant, user, session, turn, agent, model, at, \
+                 input, cache_read, cache_write, output, reasoning, cost_micros, account) \
+                 SELECT tenant, user, id, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM sessions WHERE id = ?;",
+            )
+            .bind(event.turn.as_str())?
+            .bind(call.agent.as_str())?
+            .bind(model)?
+            .bind(event.at.as_millis())?
+            .bind(int(sum.input))?
+            .bind(int(sum.cache_read))?
+            .bind(int(sum.cache_write))?
+            .bind(int(sum.output))?
+            .bind(int(sum.reasoning))?
+            .bind(int(sum.cost_micros))?
+            .bind(account.map(str::to_owned))?
+            .bind(session)?;
+    }
     Ok(())
 }
 
@@ -303,6 +420,27 @@ pub(super) fn put_blob(script: &mut Script, session: &str, blob: &Blob) -> Resul
             .bind(int(piece as u64))?
             .bind(content.to_vec())?;
     }
+    Ok(())
+}
+
+pub(super) fn put_allowance(
+    script: &mut Script,
+    tenant: &str,
+    allowance: &Allowance,
+) -> Result<(), StoreError> {
+    script
+        .add(
+            "INSERT INTO allowances (tenant, user, id, session, agent, tool, args, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?) \
+             ON CONFLICT DO NOTHING;",
+        )
+        .bind(tenant)?
+        .bind(allowance.user.as_str())?
+        .bind(allowance.id.as_str())?
+        .bind(allowance.session.as_ref().map(|s| s.as_str()))?
+        .bind(allowance.agent.as_str())?
+        .bind(allowance.tool.as_str())?
+        .bind(text(&allowance.args)?)?
+        .bind(allowance.at.as_millis())?;
     Ok(())
 }
 

@@ -1,7 +1,6 @@
 //! SQLite's failures in the store's terms.
 
 use crate::error::StoreError;
-use std::error::Error;
 use std::sync::Arc;
 
 /// Sorts a failure by what the caller can do about it.
@@ -28,15 +27,13 @@ pub(super) fn refused(error: &sqlx::Error) -> bool {
     result_code(error) == Some(19)
 }
 
+/// Whether another connection was in the way.
+pub(super) fn busy(error: &sqlx::Error) -> bool {
+    // SQLITE_BUSY, SQLITE_LOCKED
+    matches!(result_code(error), Some(5 | 6))
+}
+
 fn result_code(error: &sqlx::Error) -> Option<i32> {
     let code: i32 = error.as_database_error()?.code()?.parse().ok()?;
     Some(code & 0xff)
-}
-
-/// What is stored cannot be read.
-pub(super) fn corrupt(
-    what: impl Into<String>,
-    cause: impl Error + Send + Sync + 'static,
-) -> StoreError {
-    StoreError::Corrupt { what: what.into(), cause: Arc::new(cause) }
 }

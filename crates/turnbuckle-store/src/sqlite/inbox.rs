@@ -2,10 +2,13 @@
 
 use crate::error::{Conflict, StoreError};
 use crate::inbox::may_answer;
-use crate::model::{Card, CardQuery, Cursor, InboxItem, Page, Post, Receipt, SessionKey, page};
+use crate::model::{
+    Card, CardQuery, CardStanding, Cursor, InboxItem, Page, Post, Receipt, SessionKey, page,
+};
+use crate::sql::{CARD, card, int, item, maybe_json, named, number, text};
 use crate::sqlite::fail::failed;
 use crate::sqlite::link::{Link, Script};
-use crate::sqlite::rows::{CARD, card, get, int, item, maybe_json, named, number, text};
+use crate::sqlite::rows::get;
 use crate::sqlite::sessions::NO_SESSION;
 use turnbuckle_core::ids::{MessageId, TenantId};
 use turnbuckle_core::time::Timestamp;
@@ -16,7 +19,7 @@ pub(super) async fn post(link: &mut Link, post: Post) -> Result<Receipt, StoreEr
     link.finish(result).await
 }
 
-async fn post_once(link: &mut Link, post: Post) -> Result<Receipt, StoreError> {
+pub(super) async fn post_once(link: &mut Link, post: Post) -> Result<Receipt, StoreError> {
     let session = post.key.id.as_str();
     let card = post.input.card();
     let mut script = Script::new(
@@ -108,9 +111,15 @@ pub(super) async fn cards(link: &mut Link, query: CardQuery) -> Result<Page<Card
     if let Some(session) = &query.session {
         script.add(" AND c.session = ?").bind(session.as_str())?;
     }
-    if let Some(status) = &query.status {
-        script.add(" AND c.status = ?").bind(crate::sqlite::rows::name(status)?)?;
+    if let Some(user) = &query.user {
+        script.add(" AND (SELECT user FROM sessions s WHERE s.id = c.session) = ?");
+        script.bind(user.as_str())?;
     }
+    script.add(match query.standing {
+        CardStanding::Any => "",
+        CardStanding::Pending => " AND c.status = 'pending'",
+        CardStanding::Settled => " AND c.status <> 'pending'",
+    });
     if let Some(after) = &query.after {
         script.add(" AND (c.at, c.id) > (?, ?)");
         script.bind(after.at.as_millis())?.bind(after.id.as_str())?;

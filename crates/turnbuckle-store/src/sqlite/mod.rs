@@ -5,46 +5,60 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | `commit` | the one operation that must be fast |
+//! | `commit`, `group` | the one operation that must be fast, and many of it at once |
 //! | `lease` | claim, renew, release |
 //! | `inbox` | posted inputs and the cards they answer |
 //! | `sessions` | create, list, delete, fork |
-//! | `read`, `aside` | what a session holds |
-//! | `link`, `rows`, `fail` | connections, rows and errors |
+//! | `read`, `aside` | what a session holds, and usage |
+//! | `jobs`, `schedules`, `tasks` | work that is not a turn |
+//! | `whole` | a session to show, or to take elsewhere |
+//! | `opening`, `link`, `rows`, `fail` | files, connections, rows and errors |
 
 mod aside;
 mod commit;
 mod fail;
+mod group;
 mod inbox;
+mod jobs;
 mod lease;
 mod link;
+mod opening;
 mod read;
 mod rows;
+mod schedules;
 mod sessions;
+mod tasks;
+mod whole;
+mod work;
 
 use crate::error::StoreError;
 use crate::model::{
-    Blob, BlobPart, Captured, CapturedUpdate, Card, CardQuery, Claim, Commit, Committed, Fork,
-    InboxItem, Loaded, NewSession, Page, Post, Receipt, Release, Released, Session, SessionKey,
-    SessionQuery, TurnLog, TurnRecord,
+    Allowance, Blob, BlobPart, Captured, CapturedIn, CapturedQuery, CapturedUpdate, Card,
+    CardQuery, Claim, Commit, Committed, Export, Fork, InboxItem, KeptAllowance, Loaded,
+    NewSession, Page, Post, Receipt, Release, Released, Session, SessionKey, SessionQuery, TurnLog,
+    TurnRecord, UsageGroup, UsageQuery, View,
 };
+use crate::open::Tables;
+use crate::sql::corrupt;
 use crate::store::{Store, StoreFuture};
-use fail::{corrupt, failed};
+use fail::failed;
 use futures_util::FutureExt;
+use group::Group;
 use link::Links;
+pub use opening::{Patience, migrate};
 use sqlx::ConnectOptions;
-use sqlx::migrate::{MigrateError, Migrator};
+use sqlx::migrate::Migrator;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use turnbuckle_core::event::Event;
-use turnbuckle_core::ids::{MessageId, TenantId, TurnId};
+use turnbuckle_core::ids::{MessageId, SessionId, TenantId, TurnId, UserId};
 use turnbuckle_core::message::Message;
 use turnbuckle_core::time::Timestamp;
 
-static MIGRATIONS: Migrator = sqlx::migrate!("./migrations");
+static MIGRATIONS: Migrator = sqlx::migrate!("./migrations/sqlite");
 
 /// What a commit survives once it has returned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -89,6 +103,7 @@ pub struct SqliteStore {
 
 struct Shared {
     writer: Links,
+    group: Group,
     readers: Links,
 }
 
@@ -120,9 +135,27 @@ impl SqliteStore {
             .statement_cache_capacity(200)
             .disable_statement_logging();
         let writer = Links::new(&connect, 1);
-        migrate(&writer).await?;
+        up_to_date(&writer, options.busy_timeout).await?;
         let readers = Links::new(&connect.pragma("query_only", "ON"), options.readers);
-        Ok(Self { shared: Arc::new(Shared { writer, readers }) })
+        Ok(Self { shared: Arc::new(Shared { writer, group: Group::default(), readers }) })
+    }
+
+    /// Looks whether a file is there and holds our tables, and changes nothing.
+    ///
+    /// # Errors
+    /// `Unavailable` when there is no such file or it cannot be read; `Corrupt` when it is no database, or one of a newer
+    /// version.
+    pub async fn look(path: impl AsRef<Path>) -> Result<Tables, StoreError> {
+        let SqliteOptions { path, busy_timeout, .. } = SqliteOptions::new(path);
+        let connect = SqliteConnectOptions::new()
+            .filename(path)
+            .read_only(true)
+            .busy_timeout(busy_timeout)
+            .disable_statement_logging();
+        let links = Links::new(&connect, 1);
+        let newest = newest(&links, busy_timeout).await;
+        links.close().await?;
+        Tables::by(newest?, &MIGRATIONS)
     }
 
     /// Closes every connection after the operations in progress, so that the file can be moved. The store opens them again
@@ -150,18 +183,42 @@ impl SqliteStore {
     }
 }
 
-async fn migrate(writer: &Links) -> Result<(), StoreError> {
-    let mut link = writer.take().await?;
-    let conn = link.conn().await.map_err(failed)?;
-    // Not `run`: its future is not `Send` for every lifetime, so that nobody could open a store in a spawned task.
-    let mut result = MIGRATIONS.run_direct(None, &mut *conn, false).await;
-    if matches!(result, Err(MigrateError::Execute(_) | MigrateError::ExecuteMigration(..))) {
-        // Another process may have opened the new file at the same moment and be done by now.
-        result = MIGRATIONS.run_direct(None, &mut *conn, false).await;
+/// The newest migration that was run.
+async fn newest(links: &Links, patience: Duration) -> Result<Option<i64>, StoreError> {
+    let mut patience = Patience::new(patience);
+    let mut link = links.take().await?;
+    let there = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name IN ('sessions', '_sqlx_migrations')";
+    let tables = loop {
+        match link.run(link::Script::new(there)).await {
+            Err(error) if patience.allows(&error).await => {}
+            tables => break tables.map_err(failed)?,
+        }
+    };
+    if tables.len() < 2 {
+        return Ok(None);
     }
-    result.map_err(|error| match error {
-        MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => failed(error),
-        other => corrupt("schema", other),
+    let newest = link::Script::new("SELECT max(version) FROM _sqlx_migrations");
+    let found = link.run(newest).await.map_err(failed)?;
+    found.first().map_or(Ok(None), |row| rows::get(row, 0))
+}
+
+/// Brings the schema up to date, waiting for other processes that do.
+async fn up_to_date(writer: &Links, patience: Duration) -> Result<(), StoreError> {
+    let mut patience = Patience::new(patience);
+    let mut link = writer.take().await?;
+    let migrated = loop {
+        let attempt = match link.conn().await {
+            Ok(connection) => migrate(connection, &MIGRATIONS).await,
+            Err(error) => Err(error),
+        };
+        match attempt {
+            Err(error) if patience.allows(&error).await => {}
+            other => break other,
+        }
+    };
+    migrated.map_err(|error| match error {
+        sqlx::Error::Migrate(error) => corrupt("schema", *error),
+        other => failed(other),
     })
 }
 
@@ -175,6 +232,7 @@ macro_rules! on {
         .boxed()
     };
 }
+use on;
 
 impl Store for SqliteStore {
     fn create_session(&self, new: NewSession) -> StoreFuture<'_, Session> {
@@ -189,6 +247,10 @@ impl Store for SqliteStore {
         on!(self.readers, read::load(key))
     }
 
+    fn view<'a>(&'a self, key: &'a SessionKey, messages: u32) -> StoreFuture<'a, View> {
+        on!(self.readers, whole::view(key, messages))
+    }
+
     fn list_sessions(&self, query: SessionQuery) -> StoreFuture<'_, Page<Session>> {
         on!(self.readers, sessions::list(query))
     }
@@ -200,6 +262,10 @@ impl Store for SqliteStore {
         now: Timestamp,
     ) -> StoreFuture<'a, ()> {
         on!(self.writer, sessions::set_title(key, title, now))
+    }
+
+    fn set_model<'a>(&'a self, key: &'a SessionKey, model: &'a str) -> StoreFuture<'a, ()> {
+        on!(self.writer, sessions::set_model(key, model))
     }
 
     fn delete_session<'a>(&'a self, key: &'a SessionKey, now: Timestamp) -> StoreFuture<'a, ()> {
@@ -239,8 +305,30 @@ impl Store for SqliteStore {
         on!(self.writer, lease::release(key, fence, when))
     }
 
+    fn park<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        fence: u64,
+        reason: &'a str,
+        now: Timestamp,
+    ) -> StoreFuture<'a, ()> {
+        on!(self.writer, lease::park(key, fence, reason, now))
+    }
+
+    fn unpark<'a>(&'a self, key: &'a SessionKey) -> StoreFuture<'a, ()> {
+        on!(self.writer, lease::unpark(key))
+    }
+
+    fn parked<'a>(
+        &'a self,
+        after: Option<&'a SessionId>,
+        limit: u32,
+    ) -> StoreFuture<'a, Vec<Session>> {
+        on!(self.readers, lease::parked(after, limit))
+    }
+
     fn commit(&self, commit: Commit) -> StoreFuture<'_, Committed> {
-        on!(self.writer, commit::commit(commit))
+        group::commit(&self.shared.writer, &self.shared.group, commit).boxed()
     }
 
     fn messages<'a>(
@@ -293,6 +381,10 @@ impl Store for SqliteStore {
         on!(self.readers, lease::claimable(now, limit))
     }
 
+    fn writable(&self, now: Timestamp) -> StoreFuture<'_, ()> {
+        on!(self.writer, lease::probe(now))
+    }
+
     fn forfeit<'a>(&'a self, owner: &'a str) -> StoreFuture<'a, u64> {
         on!(self.writer, lease::forfeit(owner))
     }
@@ -303,6 +395,10 @@ impl Store for SqliteStore {
         turn: Option<&'a TurnId>,
     ) -> StoreFuture<'a, Vec<Captured>> {
         on!(self.readers, aside::captured(key, turn))
+    }
+
+    fn list_captured(&self, query: CapturedQuery) -> StoreFuture<'_, Page<CapturedIn>> {
+        on!(self.readers, aside::list_captured(query))
     }
 
     fn update_captured(&self, update: CapturedUpdate) -> StoreFuture<'_, Captured> {
@@ -320,5 +416,51 @@ impl Store for SqliteStore {
         range: Range<u64>,
     ) -> StoreFuture<'a, BlobPart> {
         on!(self.readers, aside::read(key, id, range))
+    }
+
+    fn usage(&self, query: UsageQuery) -> StoreFuture<'_, Vec<UsageGroup>> {
+        on!(self.readers, aside::usage(query))
+    }
+
+    fn tenants<'a>(
+        &'a self,
+        after: Option<&'a TenantId>,
+        limit: u32,
+    ) -> StoreFuture<'a, Vec<TenantId>> {
+        on!(self.readers, sessions::tenants(after, limit))
+    }
+
+    fn export_session<'a>(&'a self, key: &'a SessionKey) -> StoreFuture<'a, Export> {
+        on!(self.readers, whole::export(key))
+    }
+
+    fn import_session(&self, export: Export) -> StoreFuture<'_, Session> {
+        on!(self.writer, whole::import(export))
+    }
+
+    fn allowances<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        user: &'a UserId,
+        session: Option<&'a SessionId>,
+    ) -> StoreFuture<'a, Vec<Allowance>> {
+        on!(self.readers, aside::allowances(tenant, user, session))
+    }
+
+    fn take_back<'a>(
+        &'a self,
+        tenant: &'a TenantId,
+        user: &'a UserId,
+        allowance: &'a MessageId,
+    ) -> StoreFuture<'a, ()> {
+        on!(self.writer, aside::take_back(tenant, user, allowance))
+    }
+
+    fn every_allowance(&self, after: u64, limit: u32) -> StoreFuture<'_, Vec<KeptAllowance>> {
+        on!(self.readers, aside::every_allowance(after, limit))
+    }
+
+    fn allow<'a>(&'a self, tenant: &'a TenantId, allowance: &'a Allowance) -> StoreFuture<'a, ()> {
+        on!(self.writer, aside::allow(tenant, allowance))
     }
 }

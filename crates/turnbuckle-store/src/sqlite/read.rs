@@ -2,15 +2,14 @@
 
 use crate::error::StoreError;
 use crate::model::{Loaded, SessionKey, TurnLog, TurnRecord};
-use crate::sqlite::fail::{corrupt, failed};
+use crate::sql::{TURN, entries, int, item, json, session, turn, unreadable};
+use crate::sqlite::fail::failed;
 use crate::sqlite::inbox::found;
 use crate::sqlite::link::{Link, Script};
-use crate::sqlite::rows::{SESSION, TURN, get, int, item, json, session, turn};
+use crate::sqlite::rows::{SESSION, get};
 use crate::sqlite::sessions::NO_SESSION;
-use sqlx::sqlite::SqliteRow;
 use turnbuckle_core::event::Event;
 use turnbuckle_core::ids::TurnId;
-use turnbuckle_core::machine::Recorded;
 use turnbuckle_core::message::Message;
 
 /// The steps of one turn, to follow `SELECT columns`; `?1` is the session, `t` the turn.
@@ -45,6 +44,7 @@ pub(super) async fn load(link: &mut Link, key: &SessionKey) -> Result<Loaded, St
         state: None,
         messages: Vec::with_capacity(rest.len()),
         turn: None,
+        unreadable: None,
         inbox: Vec::new(),
     };
     let mut open = None;
@@ -54,25 +54,16 @@ pub(super) async fn load(link: &mut Link, key: &SessionKey) -> Result<Loaded, St
             1 => loaded.state = get(row, 1)?,
             2 => loaded.messages.push(json(row, 1, "message")?),
             3 => open = Some(turn(row, 1)?),
-            4 => entries(row, 1, &mut journal)?,
+            4 if loaded.unreadable.is_some() => {}
+            4 => loaded.unreadable = unreadable(entries(row, 1, &mut journal))?,
             _ => loaded.inbox.push(item(row, 1)?),
         }
     }
+    if loaded.unreadable.is_some() {
+        journal.clear();
+    }
     loaded.turn = open.map(|turn| TurnLog { turn, journal });
     Ok(loaded)
-}
-
-/// Adds the journal entries of one step.
-fn entries(row: &SqliteRow, column: usize, journal: &mut Vec<Recorded>) -> Result<(), StoreError> {
-    let step: Vec<Recorded> = json(row, column, "journal")?;
-    for entry in step {
-        if entry.n as usize != journal.len() {
-            let gap = format!("entry {} follows {} others", entry.n, journal.len());
-            return Err(corrupt("journal", std::io::Error::other(gap)));
-        }
-        journal.push(entry);
-    }
-    Ok(())
 }
 
 pub(super) async fn messages(

@@ -4,11 +4,13 @@ use crate::error::{Conflict, StoreError};
 use crate::model::{
     Cursor, Fork, ForkAt, NewSession, Page, Session, SessionKey, SessionQuery, page,
 };
+use crate::sql::{SESSION_COLUMNS, id, json, name, number, session, time};
 use crate::sqlite::fail::{failed, refused};
 use crate::sqlite::link::{Link, Script};
-use crate::sqlite::rows::{SESSION, get, number, session, time};
+use crate::sqlite::rows::{SESSION, get};
+use crate::words::{self, Search};
 use sqlx::sqlite::SqliteRow;
-use turnbuckle_core::ids::SessionId;
+use turnbuckle_core::ids::{SessionId, TenantId};
 use turnbuckle_core::time::Timestamp;
 
 pub(super) const NO_SESSION: StoreError = StoreError::NotFound { what: "session" };
@@ -76,8 +78,26 @@ pub(super) async fn list(
     if let Some(user) = &query.user {
         script.add(" AND user = ?").bind(user.as_str())?;
     }
+    if let Some(agent) = &query.agent {
+        script.add(" AND agent = ?").bind(agent.as_str())?;
+    }
+    if let Some(status) = &query.status {
+        script.add(" AND status = ?").bind(name(status)?)?;
+    }
     if let Some(text) = &query.title_contains {
         script.add(" AND instr(title_folded, ?) > 0").bind(text.to_lowercase())?;
+    }
+    if let Some(text) = &query.search {
+        let search = Search::of(text);
+        script.add(" AND (instr(title_folded, ?) > 0").bind(search.title.as_str())?;
+        if !search.words.is_empty() {
+            script.add(
+                " OR id IN (SELECT m.session FROM message_words w JOIN messages m ON m.ordinal = w.rowid \
+                 WHERE w.words MATCH ?)",
+            );
+            script.bind(match_all(&query.tenant, &search))?;
+        }
+        script.add(")");
     }
     if let Some(after) = &query.after {
         script.add(" AND (updated, id) < (?, ?)");
@@ -87,6 +107,32 @@ pub(super) async fn list(
     let rows = link.run(script).await.map_err(failed)?;
     let items = rows.iter().map(|row| session(row, 0)).collect::<Result<Vec<_>, _>>()?;
     Ok(page(items, query.limit, |s| Cursor { at: s.updated, id: s.key.id.to_string() }))
+}
+
+/// A full-text query for a tenant's messages in which every word begins one. Words have nothing in them that would need quoting.
+fn match_all(tenant: &TenantId, search: &Search) -> String {
+    let mut query = format!("\"{}\"", words::of_tenant(tenant.as_str()));
+    for word in &search.words {
+        query.push_str(&format!(" AND \"{word}\"*"));
+    }
+    query
+}
+
+pub(super) async fn tenants(
+    link: &mut Link,
+    after: Option<&TenantId>,
+    limit: u32,
+) -> Result<Vec<TenantId>, StoreError> {
+    // From one tenant to the next by the index, however many sessions each has.
+    let mut script = Script::new(
+        "WITH RECURSIVE t (tenant) AS (\
+         SELECT min(tenant) FROM sessions WHERE ?1 IS NULL OR tenant > ?1 \
+         UNION ALL SELECT (SELECT min(tenant) FROM sessions s WHERE s.tenant > t.tenant) FROM t WHERE t.tenant IS NOT NULL) \
+         SELECT tenant FROM t WHERE tenant IS NOT NULL LIMIT ?2",
+    );
+    script.bind(after.map(TenantId::as_str))?.bind(i64::from(limit))?;
+    let rows = link.run(script).await.map_err(failed)?;
+    rows.iter().map(|row| id(row, 0)).collect()
 }
 
 pub(super) async fn set_title(
@@ -100,6 +146,17 @@ pub(super) async fn set_title(
     );
     script.bind(title)?.bind(title.to_lowercase())?.bind(now.as_millis())?;
     script.bind(key.id.as_str())?.bind(key.tenant.as_str())?;
+    first(&link.run(script).await.map_err(failed)?).map(drop)
+}
+
+pub(super) async fn set_model(
+    link: &mut Link,
+    key: &SessionKey,
+    model: &str,
+) -> Result<(), StoreError> {
+    let mut script =
+        Script::new("UPDATE sessions SET model = ? WHERE id = ? AND tenant = ? RETURNING 1");
+    script.bind(model)?.bind(key.id.as_str())?.bind(key.tenant.as_str())?;
     first(&link.run(script).await.map_err(failed)?).map(drop)
 }
 
@@ -126,7 +183,9 @@ async fn delete_free(link: &mut Link, key: &SessionKey, now: Timestamp) -> Resul
         return Err(StoreError::Busy { owner, until });
     }
     let mut script = Script::new(
-        "INSERT INTO deleted_sessions (id) VALUES (?1); DELETE FROM sessions WHERE id = ?1;",
+        "INSERT INTO deleted_sessions (id) VALUES (?1);\
+         DELETE FROM message_words WHERE rowid IN (SELECT ordinal FROM messages WHERE session = ?1);\
+         DELETE FROM sessions WHERE id = ?1;",
     );
     script.bind(key.id.as_str())?;
     link.step(script).await.map(drop).map_err(failed)
@@ -146,7 +205,7 @@ async fn copy(link: &mut Link, fork: Fork) -> Result<Session, StoreError> {
     let source = session(first(&rows)?, 0)?;
     let state = match fork.state {
         Some(state) => Some(state),
-        None => get(first(&rows)?, 17)?,
+        None => get(first(&rows)?, SESSION_COLUMNS)?,
     };
     let end = place(link, &fork.from.id, &fork.at).await?;
     let new = NewSession {
@@ -182,7 +241,27 @@ async fn copy(link: &mut Link, fork: Fork) -> Result<Session, StoreError> {
     );
     script.bind(new.key.id.as_str())?.bind(fork.from.id.as_str())?.bind(end)?;
     link.step(script).await.map_err(failed)?;
+    find_words(link, &new.key).await?;
     Ok(created)
+}
+
+/// Makes the messages of a new session to be found by their words.
+async fn find_words(link: &mut Link, key: &SessionKey) -> Result<(), StoreError> {
+    let mut script = Script::new("SELECT ordinal, body FROM messages WHERE session = ?");
+    script.bind(key.id.as_str())?;
+    let rows = link.step(script).await.map_err(failed)?;
+    for row in &rows {
+        let mut words = words::of_message(&json(row, 1, "message")?);
+        if words.is_empty() {
+            continue;
+        }
+        words.insert(words::of_tenant(key.tenant.as_str()));
+        let words: Vec<String> = words.into_iter().collect();
+        let mut script = Script::new("INSERT INTO message_words (rowid, words) VALUES (?, ?)");
+        script.bind(get::<i64>(row, 0)?)?.bind(words.join(" "))?;
+        link.step(script).await.map_err(failed)?;
+    }
+    Ok(())
 }
 
 /// The position before which messages are copied.

@@ -5,31 +5,23 @@
 //! provider ran and the like) are kept whole, their pieces put together, to be sent back as they are.
 
 use super::event::{Delta, Event, Message, RawUsage, Start};
-use crate::Decoder;
 use crate::answer::{Answer, Origin, Sink, set_native};
 use crate::errors;
+use crate::fold::Fold;
 use crate::lenient;
 use crate::sse::{Frame, SseSplitter};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
-use turnbuckle_core::error::{ModelError, ModelErrorKind};
-use turnbuckle_core::model::{Block, ModelResponse};
-use turnbuckle_core::usage::FinishReason;
+use turnbuckle_core::error::ModelError;
+use turnbuckle_core::model::Block;
+use turnbuckle_core::usage::{FinishReason, Usage};
 
 #[derive(Debug)]
-pub(super) struct MessagesDecoder {
-    splitter: SseSplitter,
-    state: State,
-}
-
-#[derive(Debug)]
-struct State {
+pub(super) struct State {
     answer: Answer,
     open: Vec<Open>,
     usage: RawUsage,
-    saw_message: bool,
     done: bool,
-    torn: bool,
     spare: Vec<u8>,
 }
 
@@ -64,71 +56,23 @@ enum Kind {
     },
 }
 
-impl MessagesDecoder {
+impl State {
     pub fn new(origin: Origin) -> Self {
-        let state = State {
+        Self {
             answer: Answer::new(origin),
             open: Vec::new(),
             usage: RawUsage::default(),
-            saw_message: false,
             done: false,
-            torn: false,
             spare: Vec::new(),
-        };
-        Self { splitter: SseSplitter::default(), state }
+        }
     }
 }
 
-impl Decoder for MessagesDecoder {
-    fn feed(&mut self, bytes: &[u8], sink: &mut Sink<'_>) -> Result<(), ModelError> {
-        let state = &mut self.state;
-        self.splitter.feed(bytes, &mut |frame| state.frame(&frame, sink))
-    }
+impl Fold for State {
+    type Splitter = SseSplitter;
+    const NO_ANSWER: &'static str = "the answer is no message";
+    const NO_END: &'static str = "the answer ended without a stop reason";
 
-    fn finish(&mut self, sink: &mut Sink<'_>) -> Result<ModelResponse, ModelError> {
-        let plain = self.splitter.is_plain();
-        let state = &mut self.state;
-        self.splitter.finish(&mut |frame| state.frame(&frame, sink))?;
-        if state.torn {
-            return Err(errors::cut("the answer ends inside an event"));
-        }
-        if state.answer.finish.is_none() {
-            return Err(match self.splitter.foreign() {
-                Some(page) => ModelError::new(
-                    ModelErrorKind::Protocol,
-                    format!("the answer is neither an event stream nor JSON; it begins: {page}"),
-                ),
-                None if plain && !state.saw_message => {
-                    ModelError::new(ModelErrorKind::Protocol, "the answer is no message")
-                }
-                None => errors::cut("the answer ended without a stop reason"),
-            });
-        }
-        for at in 0..state.open.len() {
-            state.give_input(at, sink);
-        }
-        let finish = state.answer.finish_reason();
-        let mut blocks = std::mem::take(&mut state.answer.blocks);
-        state.decorate(&mut blocks);
-        Ok(state.answer.response(blocks, finish, state.usage.usage()))
-    }
-
-    fn partial(&self) -> ModelResponse {
-        let mut blocks = self.state.answer.blocks.clone();
-        self.state.decorate(&mut blocks);
-        self.state.answer.response(
-            blocks,
-            self.state.answer.finish_reason(),
-            self.state.usage.usage(),
-        )
-    }
-
-    fn is_complete(&self) -> bool {
-        self.state.done
-    }
-}
-
-impl State {
     fn frame(&mut self, frame: &Frame<'_>, sink: &mut Sink<'_>) -> Result<(), ModelError> {
         let data = frame.data.trim_ascii();
         if self.done || data.is_empty() || data == b"[DONE]" {
@@ -136,18 +80,60 @@ impl State {
         }
         let mut spare = std::mem::take(&mut self.spare);
         spare.clear();
-        let result = match lenient::read::<Event<'_>>(data, &mut spare) {
-            Ok(event) => self.event(&event, data, sink),
-            Err(_) if frame.unterminated => {
-                self.torn = true;
-                Ok(())
-            }
-            Err(error) => Err(errors::unreadable(data, &error)),
-        };
+        let read = lenient::read::<Event<'_>>(data, &mut spare)
+            .map(|event| self.event(&event, data, sink));
         self.spare = spare;
-        result
+        self.answer.taken(read, data, frame.unterminated)
     }
 
+    fn settle(&mut self, sink: &mut Sink<'_>) {
+        for at in 0..self.open.len() {
+            self.give_input(at, sink);
+        }
+    }
+
+    fn answer(&self) -> &Answer {
+        &self.answer
+    }
+
+    fn answer_mut(&mut self) -> &mut Answer {
+        &mut self.answer
+    }
+
+    fn usage(&self) -> Usage {
+        self.usage.usage()
+    }
+
+    fn decorate(&self, blocks: &mut [Block]) {
+        let origin = &self.answer.origin;
+        for open in &self.open {
+            let Some(at) = open.block else { continue };
+            let data = match &open.kind {
+                Kind::Text { citations } if citations.is_empty() => continue,
+                Kind::Text { citations } => json!({ "citations": citations }),
+                Kind::Thinking { signature } if signature.is_empty() => json!({}),
+                Kind::Thinking { signature } => json!({ "signature": signature }),
+                Kind::Redacted { data } => data.clone(),
+                Kind::Call { caller: None, .. } => continue,
+                Kind::Call { caller: Some(caller), .. } => json!({ "caller": caller }),
+                Kind::Other { data, json } => {
+                    let mut data = data.clone();
+                    if let Ok(input) = serde_json::from_str::<Value>(json) {
+                        data.insert("input".to_owned(), input);
+                    }
+                    Value::Object(data)
+                }
+            };
+            set_native(blocks, at, origin.native(data));
+        }
+    }
+
+    fn is_complete(&self) -> bool {
+        self.done
+    }
+}
+
+impl State {
     fn event(
         &mut self,
         event: &Event<'_>,
@@ -172,7 +158,7 @@ impl State {
             }
             "message_start" => {
                 if let Some(raw) = event.message {
-                    self.message(raw.get().as_bytes(), sink)?;
+                    self.message(lenient::within(raw), sink)?;
                 }
             }
             "message_delta" => {
@@ -201,7 +187,7 @@ impl State {
         let mut spare = Vec::new();
         let message = lenient::read::<Message<'_>>(data, &mut spare)
             .map_err(|e| errors::unreadable(data, &e))?;
-        self.saw_message = true;
+        self.answer.begun = true;
         self.answer.head(message.id.filled(), message.model.filled());
         if let Some(usage) = message.usage.0 {
             self.usage.update(&usage);
@@ -237,7 +223,7 @@ impl State {
 
     fn start(&mut self, index: Option<u64>, raw: &RawValue, sink: &mut Sink<'_>) {
         let mut spare = Vec::new();
-        let Ok(start) = lenient::read::<Start<'_>>(raw.get().as_bytes(), &mut spare) else {
+        let Ok(start) = lenient::read::<Start<'_>>(lenient::within(raw), &mut spare) else {
             return;
         };
         let whole = || serde_json::from_str::<Value>(raw.get()).unwrap_or_default();
@@ -418,31 +404,6 @@ impl State {
                     block.insert(name.clone(), value.clone());
                 }
             }
-        }
-    }
-
-    /// Gives the blocks their payloads, which are complete only at the end.
-    fn decorate(&self, blocks: &mut [Block]) {
-        let origin = &self.answer.origin;
-        for open in &self.open {
-            let Some(at) = open.block else { continue };
-            let data = match &open.kind {
-                Kind::Text { citations } if citations.is_empty() => continue,
-                Kind::Text { citations } => json!({ "citations": citations }),
-                Kind::Thinking { signature } if signature.is_empty() => json!({}),
-                Kind::Thinking { signature } => json!({ "signature": signature }),
-                Kind::Redacted { data } => data.clone(),
-                Kind::Call { caller: None, .. } => continue,
-                Kind::Call { caller: Some(caller), .. } => json!({ "caller": caller }),
-                Kind::Other { data, json } => {
-                    let mut data = data.clone();
-                    if let Ok(input) = serde_json::from_str::<Value>(json) {
-                        data.insert("input".to_owned(), input);
-                    }
-                    Value::Object(data)
-                }
-            };
-            set_native(blocks, at, origin.native(data));
         }
     }
 }

@@ -1,15 +1,20 @@
 //! A request as the Messages API wants it. `messages` come last.
 
 use super::Anthropic;
-use super::options::{CacheLife, ClaudeRule, ConversationCache, DEFAULT_MAX_TOKENS, ThinkingParam};
+use super::options::{
+    CacheLife, ClaudeRule, ConversationCache, DEFAULT_MAX_TOKENS, ThinkingParam, is_off,
+};
 use crate::EncodedRequest;
+use crate::answer_tool::{Form, Offer};
+use crate::media::{self, Place};
 use crate::render::{
-    EntryIds, IdForm, IdPlan, Json, Target, arguments_object, config, offered_name,
-    schema_instruction, tool_name,
+    EVENTS, EntryIds, IdForm, Json, Target, arguments_object, config, headers, offered_name,
+    render_entries, schema_instruction, system_note, tool_name,
 };
 use crate::schema;
 use bytes::Bytes;
 use serde_json::{Value, json};
+use turnbuckle_core::content::{Content, ContentPart, FileType};
 use turnbuckle_core::error::ModelError;
 use turnbuckle_core::model::{Block, Delivery, ModelRequest, SystemBlock, ToolChoice};
 use turnbuckle_core::tool::ToolSpec;
@@ -37,7 +42,11 @@ impl Anthropic {
         };
         let key = self.key(&request.model);
         let mut body = Json::with_capacity(1024);
-        body.raw("{").member("model", &*request.model);
+        body.raw("{");
+        match &self.options.body_version {
+            Some(version) => body.member("anthropic_version", version),
+            None => body.member("model", &*request.model),
+        };
         if request.delivery == Delivery::Stream {
             body.member("stream", &true);
         }
@@ -45,23 +54,22 @@ impl Anthropic {
         renderer.tools(request, key, &mut body)?;
         renderer.system(request, &mut body);
         body.raw(r#","messages":["#);
-        renderer.entries(request, key, &mut body)?;
+        renderer.entries(request, key, &mut body);
         body.raw("]}");
 
-        let accept = if request.delivery == Delivery::Stream {
-            "text/event-stream"
-        } else {
-            "application/json"
-        };
-        let mut headers = vec![
-            ("content-type", "application/json".to_owned()),
-            ("accept", accept.to_owned()),
-            ("anthropic-version", self.options.version.clone()),
-        ];
+        let mut headers = headers(request.delivery, EVENTS);
+        if self.options.body_version.is_none() {
+            headers.push(("anthropic-version", self.options.version.clone()));
+        }
         if !self.options.betas.is_empty() {
             headers.push(("anthropic-beta", self.options.betas.join(",")));
         }
-        Ok(EncodedRequest { path: self.options.path.clone(), headers, body: body.finish() })
+        let method = match request.delivery {
+            Delivery::Stream => "streamRawPredict",
+            Delivery::Whole => "rawPredict",
+        };
+        let path = self.options.path.replace("{model}", &request.model).replace("{method}", method);
+        Ok(EncodedRequest { path, headers, body: body.finish() })
     }
 
     fn cache_control(&self) -> Option<Value> {
@@ -183,22 +191,26 @@ impl Renderer<'_> {
             })
     }
 
-    /// The schema as the API takes it; none when it is asked for in words instead.
+    /// The schema as the API takes it; none when it is asked for in another form.
     fn output_format(&self, request: &ModelRequest) -> Option<Value> {
-        let output = request.output.as_ref()?;
-        if self.rule.no_output_format { None } else { schema::closed(&output.schema) }
+        if self.rule.no_output_format {
+            None
+        } else {
+            schema::closed(&request.output.as_ref()?.schema)
+        }
     }
 
     fn tools(&self, request: &ModelRequest, key: u64, body: &mut Json) -> Result<(), ModelError> {
-        let specs = &request.tools.specs;
+        let offer = Offer::of(request, self.rule.form(request));
+        let specs = &offer.specs;
         if specs.is_empty() {
             return Ok(());
         }
-        let tools = request.tools.rendered.get_or_render(key, || render_tools(specs))?;
+        let tools = offer.rendered(key, render_tools)?;
         body.raw(r#","tools":"#);
         body.0.extend_from_slice(&tools);
         let serial = request.settings.parallel_tool_calls == Some(false);
-        let mut choice = match &request.tool_choice {
+        let mut choice = match &offer.choice {
             ToolChoice::Auto if !serial => return Ok(()),
             ToolChoice::Auto => json!({"type": "auto"}),
             ToolChoice::None => {
@@ -225,7 +237,7 @@ impl Renderer<'_> {
     fn system(&self, request: &ModelRequest, body: &mut Json) {
         let mut blocks: Vec<SystemBlock> = request.system.clone();
         if let Some(output) = &request.output
-            && self.output_format(request).is_none()
+            && self.rule.form(request) == Form::Words
         {
             blocks.push(SystemBlock::new(schema_instruction(&output.schema)));
         }
@@ -249,29 +261,11 @@ impl Renderer<'_> {
         body.raw("]");
     }
 
-    fn entries(&self, request: &ModelRequest, key: u64, body: &mut Json) -> Result<(), ModelError> {
-        let entries = request.transcript.entries();
-        let plan = IdPlan::of(entries, ID_FORM);
-        let mut messages: Vec<Bytes> = Vec::with_capacity(entries.len() + 1);
-        for (at, entry) in entries.iter().enumerate() {
-            let render = |ids: Option<&[String]>| -> Bytes {
-                let mut out = Json::default();
-                self.item(&entry.item, EntryIds::new(ID_FORM, ids), &mut out);
-                out.finish()
-            };
-            let bytes = match plan.of_entry(at) {
-                Some(ids) => render(Some(ids)),
-                None => entry.rendered.get_or_render(key, || Ok::<_, ModelError>(render(None)))?,
-            };
-            if bytes.is_empty() {
-                continue;
-            }
-            if messages.is_empty() && matches!(entry.item, Item::Assistant { .. }) {
-                messages.push(Bytes::from_static(OPENING.as_bytes()));
-            }
-            messages.push(bytes);
-        }
-        body.elements(&messages);
+    fn entries(&self, request: &ModelRequest, key: u64, body: &mut Json) {
+        let entries = render_entries(request, ID_FORM, key, Some(OPENING), |item, ids, out| {
+            self.item(item, ids, out);
+        });
+        body.elements(&entries);
         if self.codec.options.conversation_cache == ConversationCache::LastBlock
             && let Some(control) = self.codec.cache_control()
             && body.0.ends_with(b"}]}")
@@ -279,18 +273,75 @@ impl Renderer<'_> {
             body.0.truncate(body.0.len() - 3);
             body.member("cache_control", &control).raw("}]}");
         }
-        Ok(())
     }
 
     fn item(&self, item: &Item, ids: EntryIds<'_>, out: &mut Json) {
         match item {
-            Item::User { text } => user_text(text, out),
-            Item::System { text } => {
-                user_text(&format!("<system_note>\n{text}\n</system_note>"), out)
-            }
+            Item::User { content: Content::Text(text) } => user_text(text, out),
+            Item::User { content: Content::Parts(parts) } => self.parts(parts, out),
+            Item::System { text } => user_text(&system_note(text), out),
             Item::Assistant { blocks } => self.assistant(blocks, ids, out),
             Item::ToolResults { results } => tool_results(results, ids, out),
         }
+    }
+
+    fn parts(&self, parts: &[ContentPart], out: &mut Json) {
+        let mut content = Json::default();
+        for part in parts {
+            if !self.media_part(part, &mut content) {
+                let text = media::as_text(part);
+                if !text.trim().is_empty() {
+                    content.comma().raw(r#"{"type":"text""#).member("text", &*text).raw("}");
+                }
+            }
+        }
+        if content.0.is_empty() {
+            return user_text("", out);
+        }
+        out.raw(r#"{"role":"user","content":["#);
+        out.0.extend_from_slice(&content.0);
+        out.raw("]}");
+    }
+
+    /// Writes an image or document; `false` when the server does not take it.
+    fn media_part(&self, part: &ContentPart, out: &mut Json) -> bool {
+        let (kind, mime, source) = match part {
+            ContentPart::Text { .. } => return false,
+            ContentPart::Image(image) => ("image", image.mime.as_str(), &image.source),
+            ContentPart::File(file) => {
+                if let Some(text) = media::document_text(file) {
+                    if text.trim().is_empty() {
+                        return false;
+                    }
+                    out.comma().raw(
+                        r#"{"type":"document","source":{"type":"text","media_type":"text/plain""#,
+                    );
+                    out.member("data", &text).raw("}").member("title", &file.name).raw("}");
+                    return true;
+                }
+                if file.mime != FileType::Pdf {
+                    return false;
+                }
+                ("document", file.mime.as_str(), &file.source)
+            }
+        };
+        let Some(place) = self.codec.options.media.place(source) else { return false };
+        out.comma().raw("{").member("type", kind).name("source");
+        match place {
+            Place::Data(data) => {
+                out.raw(r#"{"type":"base64""#).member("media_type", mime).name("data");
+                media::base64(data, out);
+            }
+            Place::Url(url) => {
+                out.raw(r#"{"type":"url""#).member("url", url);
+            }
+        }
+        out.raw("}");
+        if let ContentPart::File(file) = part {
+            out.member("title", &file.name);
+        }
+        out.raw("}");
+        true
     }
 
     fn assistant(&self, blocks: &[Block], mut ids: EntryIds<'_>, out: &mut Json) {
@@ -346,10 +397,6 @@ impl Renderer<'_> {
             out.raw("]}");
         }
     }
-}
-
-fn is_off(effort: &str) -> bool {
-    matches!(effort, "none" | "off")
 }
 
 fn user_text(text: &str, out: &mut Json) {

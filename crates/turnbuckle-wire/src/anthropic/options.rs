@@ -1,8 +1,12 @@
 //! How the Messages API is spoken to one provider, as data.
 
+use crate::answer_tool::Form;
+use crate::media::MediaForm;
+use crate::schema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
+use turnbuckle_core::model::ModelRequest;
 
 /// The variable parts of the wire: caching, beta features and what differs between models.
 ///
@@ -14,16 +18,22 @@ use std::sync::OnceLock;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AnthropicOptions {
-    /// Path below the base URL.
+    /// Path below the base URL; `{model}` and `{method}` stand for the model and for `rawPredict` or `streamRawPredict`.
     pub path: String,
     /// The `anthropic-version` header.
     pub version: String,
+    /// The version for servers that want it in the body, with the model in the path: then neither the header nor the model is sent.
+    pub body_version: Option<String>,
+    /// Whether the server knows `output_config.format` for models that do.
+    pub output_format: bool,
     /// The `anthropic-beta` header's words.
     pub betas: Vec<String>,
     /// How long what is cached is kept.
     pub cache: CacheLife,
     /// Whether the conversation is cached as it grows.
     pub conversation_cache: ConversationCache,
+    /// How images and documents are taken.
+    pub media: MediaForm,
     /// What is asked of thinking's display, such as `summarized`; none leaves the model's default.
     pub thinking_display: Option<String>,
     /// What differs for models whose name begins so, over the built-in table. The longest prefix that fits counts.
@@ -65,7 +75,7 @@ pub struct ClaudeRule {
     pub thinking: ThinkingParam,
     /// Whether `temperature` and `top_p` are refused.
     pub fixed_sampling: bool,
-    /// Whether `output_config.format` is unknown, so that a structured answer is asked for in the system prompt.
+    /// Whether `output_config.format` is unknown, so that a structured answer is asked for as a call or in words.
     pub no_output_format: bool,
     /// The output limit when the request names none; the wire demands one.
     pub max_tokens: Option<u32>,
@@ -92,13 +102,34 @@ impl Default for AnthropicOptions {
         Self {
             path: "/v1/messages".to_owned(),
             version: "2023-06-01".to_owned(),
+            body_version: None,
+            output_format: true,
             betas: Vec::new(),
             cache: CacheLife::default(),
             conversation_cache: ConversationCache::default(),
+            media: MediaForm::Any,
             thinking_display: None,
             models: BTreeMap::new(),
         }
     }
+}
+
+impl ClaudeRule {
+    /// How a structured answer is asked for. A model that is to think cannot be forced to call.
+    pub(super) fn form(&self, request: &ModelRequest) -> Form {
+        let Some(output) = &request.output else { return Form::Native };
+        if !self.no_output_format && schema::closed(&output.schema).is_some() {
+            return Form::Native;
+        }
+        let thinks = self.thinking != ThinkingParam::None
+            && request.settings.reasoning_effort.as_deref().is_some_and(|effort| !is_off(effort));
+        if thinks { Form::Words } else { Form::tool(request) }
+    }
+}
+
+/// Whether a wish for reasoning is one for none.
+pub(super) fn is_off(effort: &str) -> bool {
+    matches!(effort, "none" | "off")
 }
 
 impl AnthropicOptions {
@@ -112,7 +143,9 @@ impl AnthropicOptions {
                 .max_by_key(|(prefix, _)| prefix.len())
                 .map(|(_, rule)| rule.clone())
         };
-        longest(&self.models).or_else(|| longest(built_in())).unwrap_or_default()
+        let mut rule = longest(&self.models).or_else(|| longest(built_in())).unwrap_or_default();
+        rule.no_output_format |= !self.output_format;
+        rule
     }
 }
 

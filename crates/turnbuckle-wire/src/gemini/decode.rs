@@ -5,91 +5,90 @@
 //! signature on a part without text is kept as thinking without text.
 
 use super::chunk::{Call, Candidate, Chunk, Part, RawUsage};
-use crate::Decoder;
 use crate::answer::{Answer, Origin, Sink, set_native};
 use crate::errors;
+use crate::fold::Fold;
 use crate::lenient::{self, Skip, Text};
 use crate::sse::{Frame, SseSplitter};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use turnbuckle_core::error::{ModelError, ModelErrorKind};
-use turnbuckle_core::model::{Block, ModelResponse};
-use turnbuckle_core::usage::FinishReason;
+use turnbuckle_core::model::Block;
+use turnbuckle_core::usage::{FinishReason, Usage};
 
 #[derive(Debug)]
-pub(super) struct GeminiDecoder {
-    splitter: SseSplitter,
-    state: State,
-}
-
-#[derive(Debug)]
-struct State {
+pub(super) struct State {
     answer: Answer,
     usage: RawUsage,
     /// Whether the last block may take more text.
     open: bool,
     grounding: Option<Value>,
     citations: Vec<Value>,
-    saw_candidate: bool,
-    torn: bool,
     spare: Vec<u8>,
 }
 
-impl GeminiDecoder {
+impl State {
     pub fn new(origin: Origin) -> Self {
-        let state = State {
+        Self {
             answer: Answer::new(origin),
             usage: RawUsage::default(),
             open: false,
             grounding: None,
             citations: Vec::new(),
-            saw_candidate: false,
-            torn: false,
             spare: Vec::new(),
-        };
-        Self { splitter: SseSplitter::default(), state }
+        }
     }
 }
 
-impl Decoder for GeminiDecoder {
-    fn feed(&mut self, bytes: &[u8], sink: &mut Sink<'_>) -> Result<(), ModelError> {
-        let state = &mut self.state;
-        self.splitter.feed(bytes, &mut |frame| state.frame(&frame, sink))
-    }
+impl Fold for State {
+    type Splitter = SseSplitter;
+    const NO_ANSWER: &'static str = "the answer has no candidates";
+    const NO_END: &'static str = "the answer ended without a finish reason";
 
-    fn finish(&mut self, sink: &mut Sink<'_>) -> Result<ModelResponse, ModelError> {
-        let plain = self.splitter.is_plain();
-        let state = &mut self.state;
-        self.splitter.finish(&mut |frame| state.frame(&frame, sink))?;
-        if state.torn {
-            return Err(errors::cut("the answer ends inside an event"));
+    fn frame(&mut self, frame: &Frame<'_>, sink: &mut Sink<'_>) -> Result<(), ModelError> {
+        let data = frame.data.trim_ascii();
+        if data.is_empty() || data == b"[DONE]" {
+            return Ok(());
         }
-        if state.answer.finish.is_none() {
-            return Err(match self.splitter.foreign() {
-                Some(page) => ModelError::new(
-                    ModelErrorKind::Protocol,
-                    format!("the answer is neither an event stream nor JSON; it begins: {page}"),
-                ),
-                None if plain && !state.saw_candidate => {
-                    ModelError::new(ModelErrorKind::Protocol, "the answer has no candidates")
-                }
-                None => errors::cut("the answer ended without a finish reason"),
+        if data.starts_with(b"[") {
+            let read = serde_json::from_slice::<Vec<&RawValue>>(data).map(|chunks| {
+                chunks.into_iter().try_for_each(|c| self.document(c.get().as_bytes(), false, sink))
             });
+            return self.answer.taken(read, data, frame.unterminated);
         }
-        let finish = state.answer.finish_reason();
-        let mut blocks = std::mem::take(&mut state.answer.blocks);
-        state.decorate(&mut blocks);
-        Ok(state.answer.response(blocks, finish, state.usage.usage()))
+        self.document(data, frame.unterminated, sink)
     }
 
-    fn partial(&self) -> ModelResponse {
-        let mut blocks = self.state.answer.blocks.clone();
-        self.state.decorate(&mut blocks);
-        self.state.answer.response(
-            blocks,
-            self.state.answer.finish_reason(),
-            self.state.usage.usage(),
-        )
+    fn answer(&self) -> &Answer {
+        &self.answer
+    }
+
+    fn answer_mut(&mut self) -> &mut Answer {
+        &mut self.answer
+    }
+
+    fn usage(&self) -> Usage {
+        self.usage.usage()
+    }
+
+    fn decorate(&self, blocks: &mut [Block]) {
+        if self.grounding.is_none() && self.citations.is_empty() {
+            return;
+        }
+        let Some(at) = blocks.iter().rposition(|b| matches!(b, Block::Text { .. })) else { return };
+        let mut data = match blocks.get(at) {
+            Some(Block::Text { native: Some(native), .. }) => (*native.data).clone(),
+            _ => json!({}),
+        };
+        if let Some(map) = data.as_object_mut() {
+            if let Some(grounding) = &self.grounding {
+                map.insert("groundingMetadata".to_owned(), grounding.clone());
+            }
+            if !self.citations.is_empty() {
+                map.insert("citationMetadata".to_owned(), json!(self.citations));
+            }
+        }
+        set_native(blocks, at, self.answer.origin.native(data));
     }
 
     fn is_complete(&self) -> bool {
@@ -99,26 +98,6 @@ impl Decoder for GeminiDecoder {
 }
 
 impl State {
-    fn frame(&mut self, frame: &Frame<'_>, sink: &mut Sink<'_>) -> Result<(), ModelError> {
-        let data = frame.data.trim_ascii();
-        if data.is_empty() || data == b"[DONE]" {
-            return Ok(());
-        }
-        if data.starts_with(b"[") {
-            return match serde_json::from_slice::<Vec<&RawValue>>(data) {
-                Ok(chunks) => chunks
-                    .into_iter()
-                    .try_for_each(|c| self.document(c.get().as_bytes(), false, sink)),
-                Err(_) if frame.unterminated => {
-                    self.torn = true;
-                    Ok(())
-                }
-                Err(error) => Err(errors::unreadable(data, &error)),
-            };
-        }
-        self.document(data, frame.unterminated, sink)
-    }
-
     fn document(
         &mut self,
         data: &[u8],
@@ -127,7 +106,7 @@ impl State {
     ) -> Result<(), ModelError> {
         let mut spare = std::mem::take(&mut self.spare);
         spare.clear();
-        let result = if self.answer.has_head() {
+        let read = if self.answer.has_head() {
             lenient::read::<Chunk<'_, Skip>>(data, &mut spare)
                 .map(|chunk| self.chunk(&chunk, data, sink))
         } else {
@@ -136,16 +115,8 @@ impl State {
                 self.chunk(&chunk, data, sink)
             })
         };
-        let result = match result {
-            Ok(taken) => taken,
-            Err(_) if unterminated => {
-                self.torn = true;
-                Ok(())
-            }
-            Err(error) => Err(errors::unreadable(data, &error)),
-        };
         self.spare = spare;
-        result
+        self.answer.taken(read, data, unterminated)
     }
 
     fn chunk<H>(
@@ -183,7 +154,7 @@ impl State {
     }
 
     fn candidate(&mut self, candidate: &Candidate<'_>, data: &[u8], sink: &mut Sink<'_>) {
-        self.saw_candidate = true;
+        self.answer.begun = true;
         let parts = candidate.content.as_ref().and_then(|c| c.parts.as_deref()).unwrap_or_default();
         for (number, part) in parts.iter().enumerate() {
             self.part(part, number, data, sink);
@@ -306,27 +277,6 @@ impl State {
         self.answer.announce(at, sink);
         let args = call.args.map(RawValue::get).filter(|a| *a != "null").unwrap_or_default();
         self.answer.append_arguments(at, args, sink);
-    }
-
-    /// What the candidate says of its sources belongs to its last text.
-    fn decorate(&self, blocks: &mut [Block]) {
-        if self.grounding.is_none() && self.citations.is_empty() {
-            return;
-        }
-        let Some(at) = blocks.iter().rposition(|b| matches!(b, Block::Text { .. })) else { return };
-        let mut data = match blocks.get(at) {
-            Some(Block::Text { native: Some(native), .. }) => (*native.data).clone(),
-            _ => json!({}),
-        };
-        if let Some(map) = data.as_object_mut() {
-            if let Some(grounding) = &self.grounding {
-                map.insert("groundingMetadata".to_owned(), grounding.clone());
-            }
-            if !self.citations.is_empty() {
-                map.insert("citationMetadata".to_owned(), json!(self.citations));
-            }
-        }
-        set_native(blocks, at, self.answer.origin.native(data));
     }
 }
 

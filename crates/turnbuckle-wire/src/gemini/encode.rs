@@ -3,13 +3,16 @@
 use super::Gemini;
 use super::options::{GeminiRule, GeminiThinking};
 use crate::EncodedRequest;
+use crate::answer_tool::{Form, Offer};
+use crate::media::{self, MediaForm, Place};
 use crate::render::{
-    EntryIds, IdForm, IdPlan, Json, Target, arguments_object, config, float, offered_name,
-    schema_instruction, tool_name,
+    EVENTS, EntryIds, IdForm, Json, Target, arguments_object, config, float, headers, offered_name,
+    render_entries, schema_instruction, system_note, tool_name,
 };
 use bytes::Bytes;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
+use turnbuckle_core::content::{Content, ContentPart, FileType};
 use turnbuckle_core::error::ModelError;
 use turnbuckle_core::model::{Block, Delivery, ModelRequest, ToolChoice};
 use turnbuckle_core::tool::ToolSpec;
@@ -38,23 +41,18 @@ impl Gemini {
         renderer.tools(request, key, &mut body)?;
         renderer.system(request, &mut body);
         body.name("contents").raw("[");
-        renderer.entries(request, key, &mut body)?;
-        body.raw("]}");
+        let entries = render_entries(request, ID_FORM, key, Some(OPENING), |item, ids, out| {
+            renderer.item(item, ids, out);
+        });
+        body.elements(&entries).raw("]}");
 
         let method = match request.delivery {
             Delivery::Stream => "streamGenerateContent?alt=sse",
             Delivery::Whole => "generateContent",
         };
-        let accept = match request.delivery {
-            Delivery::Stream => "text/event-stream",
-            Delivery::Whole => "application/json",
-        };
         Ok(EncodedRequest {
             path: self.options.path.replace("{model}", &request.model).replace("{method}", method),
-            headers: vec![
-                ("content-type", "application/json".to_owned()),
-                ("accept", accept.to_owned()),
-            ],
+            headers: headers(request.delivery, EVENTS),
             body: body.finish(),
         })
     }
@@ -84,7 +82,7 @@ impl Renderer<'_> {
             config.insert("seed".to_owned(), json!(seed % u64::from(u32::MAX >> 1)));
         }
         if let Some(output) = &request.output
-            && self.takes_schema(request)
+            && self.form(request) == Form::Native
         {
             config.insert("responseMimeType".to_owned(), json!("application/json"));
             config.insert("responseJsonSchema".to_owned(), (*output.schema).clone());
@@ -128,16 +126,17 @@ impl Renderer<'_> {
         (!thinking.is_empty()).then_some(thinking)
     }
 
-    fn takes_schema(&self, request: &ModelRequest) -> bool {
-        !self.rule.schema_or_tools || request.tools.specs.is_empty()
+    fn form(&self, request: &ModelRequest) -> Form {
+        self.rule.form(request)
     }
 
     fn tools(&self, request: &ModelRequest, key: u64, body: &mut Json) -> Result<(), ModelError> {
-        let specs = &request.tools.specs;
+        let offer = Offer::of(request, self.form(request));
+        let specs = &offer.specs;
         if specs.is_empty() {
             return Ok(());
         }
-        let choice = match &request.tool_choice {
+        let choice = match &offer.choice {
             ToolChoice::Auto => None,
             ToolChoice::None => Some(json!({"mode": "NONE"})),
             ToolChoice::Required => Some(json!({"mode": "ANY"})),
@@ -150,7 +149,7 @@ impl Renderer<'_> {
                 )));
             }
         };
-        let tools = request.tools.rendered.get_or_render(key, || render_tools(specs))?;
+        let tools = offer.rendered(key, render_tools)?;
         body.name("tools");
         body.0.extend_from_slice(&tools);
         if let Some(choice) = choice {
@@ -165,7 +164,7 @@ impl Renderer<'_> {
         let instruction = request
             .output
             .as_ref()
-            .filter(|_| !self.takes_schema(request))
+            .filter(|_| self.form(request) == Form::Words)
             .map(|output| schema_instruction(&output.schema));
         texts.extend(instruction.as_deref());
         if texts.is_empty() {
@@ -178,38 +177,11 @@ impl Renderer<'_> {
         body.raw("]}");
     }
 
-    fn entries(&self, request: &ModelRequest, key: u64, body: &mut Json) -> Result<(), ModelError> {
-        let entries = request.transcript.entries();
-        let plan = IdPlan::of(entries, ID_FORM);
-        let mut messages: Vec<Bytes> = Vec::with_capacity(entries.len() + 1);
-        for (at, entry) in entries.iter().enumerate() {
-            let render = |ids: Option<&[String]>| -> Bytes {
-                let mut out = Json::default();
-                self.item(&entry.item, EntryIds::new(ID_FORM, ids), &mut out);
-                out.finish()
-            };
-            let bytes = match plan.of_entry(at) {
-                Some(ids) => render(Some(ids)),
-                None => entry.rendered.get_or_render(key, || Ok::<_, ModelError>(render(None)))?,
-            };
-            if bytes.is_empty() {
-                continue;
-            }
-            if messages.is_empty() && matches!(entry.item, Item::Assistant { .. }) {
-                messages.push(Bytes::from_static(OPENING.as_bytes()));
-            }
-            messages.push(bytes);
-        }
-        body.elements(&messages);
-        Ok(())
-    }
-
     fn item(&self, item: &Item, ids: EntryIds<'_>, out: &mut Json) {
         match item {
-            Item::User { text } => user_text(text, out),
-            Item::System { text } => {
-                user_text(&format!("<system_note>\n{text}\n</system_note>"), out)
-            }
+            Item::User { content: Content::Text(text) } => user_text(text, out),
+            Item::User { content: Content::Parts(parts) } => user_parts(parts, out),
+            Item::System { text } => user_text(&system_note(text), out),
             Item::Assistant { blocks } => self.model(blocks, ids, out),
             Item::ToolResults { results } => self.results(results, ids, out),
         }
@@ -308,6 +280,46 @@ impl Renderer<'_> {
 fn user_text(text: &str, out: &mut Json) {
     let text = if text.is_empty() { NOTHING } else { text };
     out.raw(r#"{"role":"user","parts":[{"#).member("text", text).raw("}]}");
+}
+
+fn user_parts(parts: &[ContentPart], out: &mut Json) {
+    let mut content = Json::default();
+    for part in parts {
+        if !media_part(part, &mut content) {
+            let text = media::as_text(part);
+            if !text.is_empty() {
+                content.comma().raw("{").member("text", &*text).raw("}");
+            }
+        }
+    }
+    if content.0.is_empty() {
+        return user_text("", out);
+    }
+    out.raw(r#"{"role":"user","parts":["#);
+    out.0.extend_from_slice(&content.0);
+    out.raw("]}");
+}
+
+/// Writes an image or file; `false` when the wire does not take it.
+fn media_part(part: &ContentPart, out: &mut Json) -> bool {
+    let (mime, source) = match part {
+        ContentPart::Text { .. } => return false,
+        ContentPart::Image(image) => (image.mime.as_str(), &image.source),
+        ContentPart::File(file) if file.mime == FileType::Pdf => (file.mime.as_str(), &file.source),
+        ContentPart::File(_) => return false,
+    };
+    match MediaForm::Any.place(source) {
+        None => return false,
+        Some(Place::Data(data)) => {
+            out.comma().raw(r#"{"inlineData":{"#).member("mimeType", mime).name("data");
+            media::base64(data, out);
+        }
+        Some(Place::Url(url)) => {
+            out.comma().raw(r#"{"fileData":{"#).member("mimeType", mime).member("fileUri", url);
+        }
+    }
+    out.raw("}}");
+    true
 }
 
 fn render_tools(specs: &[ToolSpec]) -> Result<Bytes, ModelError> {

@@ -12,6 +12,8 @@ mod options;
 pub use options::{GeminiAuth, GeminiOptions, GeminiRule, GeminiThinking};
 
 use crate::answer::Origin;
+use crate::answer_tool::Form;
+use crate::fold::Folding;
 use crate::{AnswerHead, Codec, Decoder, EncodedRequest, errors, render};
 use turnbuckle_core::error::ModelError;
 use turnbuckle_core::model::ModelRequest;
@@ -69,10 +71,14 @@ impl Codec for Gemini {
         self.encode_request(request)
     }
 
+    fn answers_by_tool(&self, request: &ModelRequest) -> bool {
+        request.output.is_some() && self.options.rule(&request.model).form(request) == Form::Tool
+    }
+
     fn decoder(&self, model: &str) -> Box<dyn Decoder> {
         let origin =
             Origin { wire: WIRE, provider: self.provider.clone(), model: model.to_owned() };
-        Box::new(decode::GeminiDecoder::new(origin))
+        Box::new(Folding::new(decode::State::new(origin)))
     }
 
     fn error(&self, head: &AnswerHead<'_>, body: &[u8]) -> ModelError {

@@ -1,8 +1,10 @@
 //! How Gemini is spoken to one provider, as data.
 
+use crate::answer_tool::Form;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
+use turnbuckle_core::model::ModelRequest;
 
 /// The variable parts of the wire: where it is served and what differs between models.
 ///
@@ -74,6 +76,17 @@ impl Default for GeminiOptions {
             call_ids: true,
             include_thoughts: true,
             models: BTreeMap::new(),
+        }
+    }
+}
+
+impl GeminiRule {
+    /// How a structured answer is asked for.
+    pub(super) fn form(self, request: &ModelRequest) -> Form {
+        if self.schema_or_tools && !request.tools.specs.is_empty() {
+            Form::tool(request)
+        } else {
+            Form::Native
         }
     }
 }

@@ -10,6 +10,7 @@
 
 use super::chunk::CallDelta;
 use crate::answer::{Answer, Sink};
+use crate::scan::Scan;
 use turnbuckle_core::model::Block;
 
 #[derive(Debug, Default)]
@@ -205,43 +206,11 @@ impl Calls {
             let spoken_of = call.frame == self.frame;
             return !has_id && (spoken_of || (known != name && call.began_with_arguments));
         }
-        let complete = call.scan.is_complete(so_far);
+        let complete = call.scan.is_complete(so_far.as_bytes());
         if has_id {
             return complete && brings;
         }
         // The same name once more is a repetition where an index says so, and a second call where nothing does.
         known != name || (complete && (brings || piece.index.0.is_none()))
-    }
-}
-
-/// Tells whether text so far is a complete JSON object. Each byte is looked at once.
-#[derive(Debug, Default)]
-struct Scan {
-    seen: usize,
-    depth: usize,
-    in_string: bool,
-    escaped: bool,
-    began: bool,
-}
-
-impl Scan {
-    fn is_complete(&mut self, text: &str) -> bool {
-        for byte in text.as_bytes().get(self.seen..).unwrap_or_default() {
-            match (self.in_string, byte) {
-                (true, _) if self.escaped => self.escaped = false,
-                (true, b'\\') => self.escaped = true,
-                (true, b'"') => self.in_string = false,
-                (true, _) => {}
-                (false, b'"') => self.in_string = true,
-                (false, b'{' | b'[') => {
-                    self.depth += 1;
-                    self.began = true;
-                }
-                (false, b'}' | b']') => self.depth = self.depth.saturating_sub(1),
-                (false, _) => {}
-            }
-        }
-        self.seen = text.len();
-        self.began && self.depth == 0 && !self.in_string
     }
 }

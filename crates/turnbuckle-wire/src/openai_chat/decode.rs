@@ -6,27 +6,24 @@
 
 use super::calls::{Calls, Shape};
 use super::chunk::{
-    CallDelta, Choice, Chunk, Content, Delta, DetailDelta, Piece, RareInDelta, RawUsage,
+    CallDelta, Choice, Chunk, Content, Delta, DetailDelta, FunctionDelta, Piece, RareInDelta,
+    RawUsage,
 };
-use crate::Decoder;
 use crate::answer::{Answer, Origin, Sink, set_native};
 use crate::errors;
-use crate::lenient::{self, Count, Skip, Text};
+use crate::fold::Fold;
+use crate::lenient::{self, Arguments, Count, Maybe, Skip, Text};
+use crate::repeat::Repeat;
 use crate::sse::{Frame, SseSplitter};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
+use std::borrow::Cow;
 use turnbuckle_core::error::{ModelError, ModelErrorKind};
-use turnbuckle_core::model::{Block, ModelResponse};
-use turnbuckle_core::usage::FinishReason;
+use turnbuckle_core::model::Block;
+use turnbuckle_core::usage::{FinishReason, Usage};
 
 #[derive(Debug)]
-pub(super) struct ChatDecoder {
-    splitter: SseSplitter,
-    state: State,
-}
-
-#[derive(Debug)]
-struct State {
+pub(super) struct State {
     answer: Answer,
     calls: Calls,
     usage: RawUsage,
@@ -35,15 +32,24 @@ struct State {
     details_block: Option<usize>,
     refusals: Vec<usize>,
     annotations: Vec<Value>,
-    saw_choice: bool,
     done: bool,
-    torn: bool,
     spare: Vec<u8>,
+    repeat: Repeat,
+    /// What the text of a repeated frame is.
+    repeated: Said,
 }
 
-impl ChatDecoder {
+/// What a frame says that says nothing else.
+#[derive(Clone, Copy, Debug)]
+enum Said {
+    Text,
+    /// More arguments of the call with this index.
+    Arguments(Count),
+}
+
+impl State {
     pub fn new(origin: Origin) -> Self {
-        let state = State {
+        Self {
             answer: Answer::new(origin),
             calls: Calls::default(),
             usage: RawUsage::default(),
@@ -51,59 +57,19 @@ impl ChatDecoder {
             details_block: None,
             refusals: Vec::new(),
             annotations: Vec::new(),
-            saw_choice: false,
             done: false,
-            torn: false,
             spare: Vec::new(),
-        };
-        Self { splitter: SseSplitter::default(), state }
+            repeat: Repeat::default(),
+            repeated: Said::Text,
+        }
     }
 }
 
-impl Decoder for ChatDecoder {
-    fn feed(&mut self, bytes: &[u8], sink: &mut Sink<'_>) -> Result<(), ModelError> {
-        let state = &mut self.state;
-        self.splitter.feed(bytes, &mut |frame| state.frame(&frame, sink))
-    }
+impl Fold for State {
+    type Splitter = SseSplitter;
+    const NO_ANSWER: &'static str = "the answer has no choices";
+    const NO_END: &'static str = "the answer ended without a finish reason";
 
-    fn finish(&mut self, sink: &mut Sink<'_>) -> Result<ModelResponse, ModelError> {
-        let plain = self.splitter.is_plain();
-        let state = &mut self.state;
-        self.splitter.finish(&mut |frame| state.frame(&frame, sink))?;
-        state.calls.settle(&state.answer, sink);
-        if state.torn {
-            return Err(errors::cut("the answer ends inside an event"));
-        }
-        if state.answer.finish.is_none() {
-            return Err(match self.splitter.foreign() {
-                Some(page) => ModelError::new(
-                    ModelErrorKind::Protocol,
-                    format!("the answer is neither an event stream nor JSON; it begins: {page}"),
-                ),
-                None if plain && !state.saw_choice => {
-                    ModelError::new(ModelErrorKind::Protocol, "the answer has no choices")
-                }
-                None => errors::cut("the answer ended without a finish reason"),
-            });
-        }
-        let finish = state.finish_reason();
-        let mut blocks = std::mem::take(&mut state.answer.blocks);
-        state.decorate(&mut blocks);
-        Ok(state.answer.response(blocks, finish, state.usage.usage()))
-    }
-
-    fn partial(&self) -> ModelResponse {
-        let mut blocks = self.state.answer.blocks.clone();
-        self.state.decorate(&mut blocks);
-        self.state.answer.response(blocks, self.state.finish_reason(), self.state.usage.usage())
-    }
-
-    fn is_complete(&self) -> bool {
-        self.state.done
-    }
-}
-
-impl State {
     fn frame(&mut self, frame: &Frame<'_>, sink: &mut Sink<'_>) -> Result<(), ModelError> {
         let data = frame.data.trim_ascii();
         if self.done || data.is_empty() {
@@ -116,27 +82,131 @@ impl State {
         if frame.event == b"error" {
             return Err(errors::in_band(data));
         }
+        if !frame.unterminated
+            && let Some(text) = self.repeat.text(data)
+        {
+            self.again(text, sink);
+            return Ok(());
+        }
         let mut spare = std::mem::take(&mut self.spare);
         spare.clear();
-        let result = if self.answer.has_head() {
-            lenient::read::<Chunk<'_, Skip>>(data, &mut spare)
-                .map(|chunk| self.chunk(&chunk, data, sink))
+        let read = if self.answer.has_head() {
+            lenient::read::<Chunk<'_, Skip>>(data, &mut spare).map(|chunk| {
+                if let Some((said, text)) = said_alone(&chunk)
+                    && self.repeat.keep(data, text)
+                {
+                    self.repeated = said;
+                }
+                self.chunk(&chunk, data, sink)
+            })
         } else {
             lenient::read::<Chunk<'_, Text<'_>>>(data, &mut spare).map(|chunk| {
                 self.answer.head(chunk.id.filled(), chunk.model.filled());
                 self.chunk(&chunk, data, sink)
             })
         };
-        let result = match result {
-            Ok(taken) => taken,
-            Err(_) if frame.unterminated => {
-                self.torn = true;
-                Ok(())
-            }
-            Err(error) => Err(errors::unreadable(data, &error)),
-        };
         self.spare = spare;
-        result
+        self.answer.taken(read, data, frame.unterminated)
+    }
+
+    fn settle(&mut self, sink: &mut Sink<'_>) {
+        self.calls.settle(&self.answer, sink);
+    }
+
+    fn answer(&self) -> &Answer {
+        &self.answer
+    }
+
+    fn answer_mut(&mut self) -> &mut Answer {
+        &mut self.answer
+    }
+
+    fn usage(&self) -> Usage {
+        self.usage.usage()
+    }
+
+    fn finish_reason(&self) -> FinishReason {
+        match self.answer.finish_reason() {
+            FinishReason::Stop if !self.refusals.is_empty() => FinishReason::Refusal,
+            reason => reason,
+        }
+    }
+
+    fn decorate(&self, blocks: &mut [Block]) {
+        let origin = &self.answer.origin;
+        for (at, block) in blocks.iter_mut().enumerate() {
+            if let Block::Thinking { native, .. } = block {
+                let data = if self.details_block == Some(at) {
+                    json!({ "reasoning_details": self.details })
+                } else {
+                    json!({})
+                };
+                *native = Some(origin.native(data));
+            }
+        }
+        for (at, extra) in self.calls.extras() {
+            set_native(blocks, at, origin.native(json!({ "extra_content": extra })));
+        }
+        for at in &self.refusals {
+            set_native(blocks, *at, origin.native(json!({ "refusal": true })));
+        }
+        if !self.annotations.is_empty() {
+            let cited = blocks.iter().enumerate().position(|(at, b)| {
+                matches!(b, Block::Text { .. }) && !self.refusals.contains(&at)
+            });
+            if let Some(at) = cited {
+                set_native(blocks, at, origin.native(json!({ "annotations": self.annotations })));
+            }
+        }
+    }
+
+    fn is_complete(&self) -> bool {
+        self.done
+    }
+}
+
+/// The text or the arguments of a frame that says nothing else.
+fn said_alone<'a, H>(chunk: &'a Chunk<'_, H>) -> Option<(Said, &'a str)> {
+    let Chunk { id: _, model: _, choices, usage: Maybe(None), x_groq: Maybe(None), error: None } =
+        chunk
+    else {
+        return None;
+    };
+    let Choice { index: None | Some(0), delta: Some(delta), finish_reason, rare: None } =
+        choices.choice.as_ref()?
+    else {
+        return None;
+    };
+    let Delta { content, tool_calls, reasoning, rare: None } = delta else { return None };
+    if reasoning.filled().is_some() || finish_reason.filled().is_some() {
+        return None;
+    }
+    match (content, tool_calls.as_slice()) {
+        (Content::Text(text), []) => Some((Said::Text, text)),
+        (
+            Content::None,
+            [CallDelta { index, id, function: Some(function), extra_content: None }],
+        ) if id.filled().is_none() && function.name.filled().is_none() => {
+            Some((Said::Arguments(*index), function.arguments.0.as_deref()?))
+        }
+        _ => None,
+    }
+}
+
+impl State {
+    /// Takes the text of a frame that is otherwise the one before.
+    #[inline]
+    fn again(&mut self, text: Cow<'_, str>, sink: &mut Sink<'_>) {
+        match self.repeated {
+            Said::Text => self.text(&text, sink),
+            Said::Arguments(index) => {
+                let arguments = Arguments(Some(text));
+                let function = Some(FunctionDelta { name: Text(None), arguments });
+                let call = CallDelta { index, id: Text(None), function, extra_content: None };
+                self.calls.begin_frame();
+                self.calls.piece(&call, Shape::Piece, &mut self.answer, sink);
+            }
+        }
     }
 
     fn chunk<H>(
@@ -163,7 +233,7 @@ impl State {
     }
 
     fn choice(&mut self, choice: &Choice<'_>, sink: &mut Sink<'_>) -> Result<(), ModelError> {
-        self.saw_choice = true;
+        self.answer.begun = true;
         let rare = choice.rare.as_deref();
         if let Some(error) = rare.and_then(|r| r.error) {
             return Err(errors::in_band(error.get().as_bytes()));
@@ -179,7 +249,7 @@ impl State {
             // Some servers repeat the whole message beside or after the deltas.
             (None, Some(message)) if self.answer.blocks.is_empty() => {
                 let mut spare = Vec::new();
-                let data = message.get().as_bytes();
+                let data = lenient::within(message);
                 let message = lenient::read::<Delta<'_>>(data, &mut spare)
                     .map_err(|e| errors::unreadable(data, &e))?;
                 self.delta(&message, Shape::Whole, sink);
@@ -353,42 +423,6 @@ impl State {
             open.insert("signature".to_owned(), signature.into());
         }
         true
-    }
-
-    fn finish_reason(&self) -> FinishReason {
-        match self.answer.finish_reason() {
-            FinishReason::Stop if !self.refusals.is_empty() => FinishReason::Refusal,
-            reason => reason,
-        }
-    }
-
-    /// Gives the blocks their payloads, which may have come at any time.
-    fn decorate(&self, blocks: &mut [Block]) {
-        let origin = &self.answer.origin;
-        for (at, block) in blocks.iter_mut().enumerate() {
-            if let Block::Thinking { native, .. } = block {
-                let data = if self.details_block == Some(at) {
-                    json!({ "reasoning_details": self.details })
-                } else {
-                    json!({})
-                };
-                *native = Some(origin.native(data));
-            }
-        }
-        for (at, extra) in self.calls.extras() {
-            set_native(blocks, at, origin.native(json!({ "extra_content": extra })));
-        }
-        for at in &self.refusals {
-            set_native(blocks, *at, origin.native(json!({ "refusal": true })));
-        }
-        if !self.annotations.is_empty() {
-            let cited = blocks.iter().enumerate().position(|(at, b)| {
-                matches!(b, Block::Text { .. }) && !self.refusals.contains(&at)
-            });
-            if let Some(at) = cited {
-                set_native(blocks, at, origin.native(json!({ "annotations": self.annotations })));
-            }
-        }
     }
 }
 

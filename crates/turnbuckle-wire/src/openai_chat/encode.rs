@@ -6,13 +6,16 @@ use super::profile::{
     ReasoningParam, Structured, SystemRole, ToolChoiceForm, ToolIds,
 };
 use crate::EncodedRequest;
+use crate::answer_tool::{Form, Offer};
+use crate::media::{self, Place};
 use crate::render::{
-    EntryIds, IdForm, IdPlan, Json, Target, arguments_object, config, offered_name,
-    schema_instruction, tool_name,
+    EVENTS, EntryIds, IdForm, IdPlan, Json, Target, arguments_object, config, headers,
+    offered_name, schema_instruction, system_note, tool_name,
 };
 use crate::schema::{is_strict, without_keywords};
 use bytes::Bytes;
 use serde_json::{Value, json};
+use turnbuckle_core::content::{Content, ContentPart, FileType};
 use turnbuckle_core::error::ModelError;
 use turnbuckle_core::model::{Block, Delivery, ModelRequest, SystemBlock, ToolChoice};
 use turnbuckle_core::tool::ToolSpec;
@@ -53,17 +56,9 @@ impl OpenAiChat {
         renderer.entries(request, key, &mut body)?;
         body.raw("]}");
 
-        let accept = if request.delivery == Delivery::Stream {
-            "text/event-stream"
-        } else {
-            "application/json"
-        };
         Ok(EncodedRequest {
             path: profile.path.replace("{model}", &request.model),
-            headers: vec![
-                ("content-type", "application/json".to_owned()),
-                ("accept", accept.to_owned()),
-            ],
+            headers: headers(request.delivery, EVENTS),
             body: body.finish(),
         })
     }
@@ -135,20 +130,25 @@ impl Renderer<'_> {
     /// A choice the server does not know is put in the nearest words it does: "this tool" as "some tool" of one, "some
     /// tool" of one as "this tool", and "none" by offering none.
     fn tools(&self, request: &ModelRequest, key: u64, body: &mut Json) -> Result<(), ModelError> {
-        let specs = &request.tools.specs;
+        let form = match self.profile.structured_for(request) {
+            Structured::Tool => Form::Tool,
+            Structured::JsonSchema | Structured::JsonObject | Structured::Prompt => Form::Native,
+        };
+        let offer = Offer::of(request, form);
+        let specs = &*offer.specs;
         if specs.is_empty() {
             return Ok(());
         }
         let knows = |form| self.profile.tool_choices.contains(&form);
         let mut only: Option<&ToolSpec> = None;
-        let choice = match &request.tool_choice {
+        let choice = match &offer.choice {
             ToolChoice::Auto => None,
             ToolChoice::None if knows(ToolChoiceForm::None) => Some(json!("none")),
             ToolChoice::None => return Ok(()),
             ToolChoice::Required if knows(ToolChoiceForm::Required) => {
                 Some(json!(self.profile.required_word))
             }
-            ToolChoice::Required => match specs.as_slice() {
+            ToolChoice::Required => match specs {
                 [one] if knows(ToolChoiceForm::Named) => Some(named(&one.name)),
                 _ => None,
             },
@@ -166,7 +166,7 @@ impl Renderer<'_> {
         };
         let tools = match only {
             Some(spec) => self.render_tools(std::slice::from_ref(spec))?,
-            None => request.tools.rendered.get_or_render(key, || self.render_tools(specs))?,
+            None => offer.rendered(key, |specs| self.render_tools(specs))?,
         };
         body.raw(r#","tools":"#);
         body.0.extend_from_slice(&tools);
@@ -199,7 +199,7 @@ impl Renderer<'_> {
 
     fn output(&self, request: &ModelRequest, body: &mut Json) {
         let Some(output) = &request.output else { return };
-        match self.profile.structured {
+        match self.profile.structured_for(request) {
             Structured::JsonSchema => {
                 let schema = without_keywords(&output.schema, &self.profile.refused_keywords);
                 body.name("response_format").raw(r#"{"type":"json_schema","json_schema":{"#);
@@ -209,14 +209,17 @@ impl Renderer<'_> {
             Structured::JsonObject => {
                 body.member("response_format", &json!({"type": "json_object"}));
             }
-            Structured::Prompt => {}
+            Structured::Prompt | Structured::Tool => {}
         }
     }
 
     fn system(&self, request: &ModelRequest, body: &mut Json) {
         let mut blocks: Vec<SystemBlock> = request.system.clone();
         if let Some(output) = &request.output
-            && self.profile.structured != Structured::JsonSchema
+            && matches!(
+                self.profile.structured_for(request),
+                Structured::JsonObject | Structured::Prompt
+            )
         {
             blocks.push(SystemBlock::new(schema_instruction(&output.schema)));
         }
@@ -299,16 +302,11 @@ impl Renderer<'_> {
 
     fn item(&self, item: &Item, ids: EntryIds<'_>, reasoning: ReasoningHistory, out: &mut Json) {
         match item {
-            Item::User { text } => self.text_message("user", text, out),
+            Item::User { content: Content::Text(text) } => self.text_message("user", text, out),
+            Item::User { content: Content::Parts(parts) } => self.parts(parts, out),
             Item::System { text } => match self.profile.late_system {
                 LateSystem::Keep => self.text_message(self.system_role(), text, out),
-                LateSystem::AsUser => {
-                    self.text_message(
-                        "user",
-                        &format!("<system_note>\n{text}\n</system_note>"),
-                        out,
-                    );
-                }
+                LateSystem::AsUser => self.text_message("user", &system_note(text), out),
             },
             Item::Assistant { blocks } => self.assistant(blocks, ids, reasoning, out),
             Item::ToolResults { results } => self.results(results, ids, out),
@@ -318,6 +316,66 @@ impl Renderer<'_> {
     fn text_message(&self, role: &str, text: &str, out: &mut Json) {
         let text = if text.is_empty() && !self.profile.empty_messages { NOTHING } else { text };
         out.raw("{").member("role", role).member("content", text).raw("}");
+    }
+
+    /// Where nothing but text is left, it goes as one text: not every server takes lists of it.
+    fn parts(&self, parts: &[ContentPart], out: &mut Json) {
+        let mut content = Json::default();
+        let mut texts = Vec::with_capacity(parts.len());
+        let mut shown = false;
+        for part in parts {
+            if self.media_part(part, &mut content) {
+                shown = true;
+                continue;
+            }
+            let text = media::as_text(part);
+            if !text.is_empty() {
+                content.comma().raw(r#"{"type":"text""#).member("text", &*text).raw("}");
+                texts.push(text);
+            }
+        }
+        if !shown {
+            return self.text_message("user", &texts.join("\n\n"), out);
+        }
+        out.raw(r#"{"role":"user","content":["#);
+        out.0.extend_from_slice(&content.0);
+        out.raw("]}");
+    }
+
+    /// Writes an image or file; `false` when the server does not take it.
+    fn media_part(&self, part: &ContentPart, out: &mut Json) -> bool {
+        match part {
+            ContentPart::Text { .. } => false,
+            ContentPart::Image(image) => {
+                let Some(place) = self.profile.images.place(&image.source) else { return false };
+                out.comma().raw(r#"{"type":"image_url","image_url":{"url":"#);
+                match place {
+                    Place::Data(data) => media::data_url(image.mime.as_str(), data, out),
+                    Place::Url(url) => {
+                        out.value(url);
+                    }
+                }
+                if let Some(detail) = image.detail {
+                    out.member("detail", &detail);
+                }
+                out.raw("}}");
+                true
+            }
+            ContentPart::File(file) if file.mime == FileType::Pdf => {
+                let Some(place) = self.profile.files.place(&file.source) else { return false };
+                out.comma().raw(r#"{"type":"file","file":{"#);
+                out.member("filename", &file.name).name("file_data");
+                match place {
+                    Place::Data(data) => media::data_url(file.mime.as_str(), data, out),
+                    Place::Url(url) => {
+                        out.value(url);
+                    }
+                }
+                out.raw("}}");
+                true
+            }
+            ContentPart::File(_) => false,
+        }
     }
 
     fn results(&self, results: &[ToolResult], mut ids: EntryIds<'_>, out: &mut Json) {

@@ -16,6 +16,7 @@ pub use profile::{
 };
 
 use crate::answer::Origin;
+use crate::fold::Folding;
 use crate::{AnswerHead, Codec, Decoder, EncodedRequest, errors, render};
 use turnbuckle_core::error::ModelError;
 use turnbuckle_core::model::ModelRequest;
@@ -74,10 +75,15 @@ impl Codec for OpenAiChat {
         self.encode_request(request)
     }
 
+    fn answers_by_tool(&self, request: &ModelRequest) -> bool {
+        request.output.is_some()
+            && self.profile.for_model(&request.model).structured_for(request) == Structured::Tool
+    }
+
     fn decoder(&self, model: &str) -> Box<dyn Decoder> {
         let origin =
             Origin { wire: WIRE, provider: self.provider.clone(), model: model.to_owned() };
-        Box::new(decode::ChatDecoder::new(origin))
+        Box::new(Folding::new(decode::State::new(origin)))
     }
 
     fn error(&self, head: &AnswerHead<'_>, body: &[u8]) -> ModelError {

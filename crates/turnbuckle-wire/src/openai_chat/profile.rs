@@ -1,9 +1,12 @@
 //! What a server that speaks Chat Completions wants different from the others, as data.
 
+use crate::answer_tool::Form;
+use crate::media::MediaForm;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
+use turnbuckle_core::model::ModelRequest;
 
 /// The quirks of one kind of server. Built-in ones are in `profiles.json`; configuration may give its own.
 ///
@@ -57,8 +60,14 @@ pub struct Profile {
     pub parallel_switch: bool,
     /// How a structured answer is asked for.
     pub structured: Structured,
+    /// How it is asked for beside tools, where servers take `response_format` only without any.
+    pub structured_with_tools: Option<Structured>,
     /// JSON Schema keywords the server refuses; they are left out of tools and answers.
     pub refused_keywords: Vec<String>,
+    /// How images are taken.
+    pub images: MediaForm,
+    /// How PDF files are taken.
+    pub files: MediaForm,
     /// Whether `prompt_cache_key` is accepted.
     pub cache_key: bool,
     /// Whether system text may carry `cache_control`.
@@ -243,6 +252,8 @@ pub enum Structured {
     JsonSchema,
     /// `response_format: {type: json_object}`, and the schema in the system prompt.
     JsonObject,
+    /// As a forced call of a tool that stands for the answer; in the system prompt where no call can be forced.
+    Tool,
     /// The schema in the system prompt.
     Prompt,
 }
@@ -275,7 +286,10 @@ impl Default for Profile {
             required_word: "required".to_owned(),
             parallel_switch: false,
             structured: Structured::default(),
+            structured_with_tools: None,
             refused_keywords: Vec::new(),
+            images: MediaForm::Any,
+            files: MediaForm::None,
             cache_key: false,
             cache_control: false,
             seed: Some("seed".to_owned()),
@@ -294,6 +308,22 @@ impl Profile {
     /// The names of the built-in profiles.
     pub fn names() -> impl Iterator<Item = &'static str> {
         built_in().keys().map(String::as_str)
+    }
+
+    /// How the structured answer to a request is asked for.
+    pub(super) fn structured_for(&self, request: &ModelRequest) -> Structured {
+        let beside = self.structured_with_tools.filter(|_| !request.tools.specs.is_empty());
+        match beside.unwrap_or(self.structured) {
+            Structured::Tool if !self.can_force(request) => Structured::Prompt,
+            structured => structured,
+        }
+    }
+
+    fn can_force(&self, request: &ModelRequest) -> bool {
+        let forces = |form: &ToolChoiceForm| {
+            matches!(form, ToolChoiceForm::Required | ToolChoiceForm::Named)
+        };
+        Form::tool(request) == Form::Tool && self.tool_choices.iter().any(forces)
     }
 
     /// The profile as it holds for `model`.
@@ -340,6 +370,7 @@ mod tests {
             names,
             [
                 "azure",
+                "bedrock",
                 "deepseek",
                 "fireworks",
                 "groq",

@@ -5,31 +5,23 @@
 //! event. What the pieces left out is taken from the whole, so that servers that stream no pieces lose nothing.
 
 use super::event::{Event, Item, Part, RawUsage, Response};
-use crate::Decoder;
 use crate::answer::{Answer, Origin, Sink, set_native};
 use crate::errors;
+use crate::fold::Fold;
 use crate::lenient;
 use crate::sse::{Frame, SseSplitter};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
-use turnbuckle_core::error::{ModelError, ModelErrorKind};
-use turnbuckle_core::model::{Block, ModelResponse};
-use turnbuckle_core::usage::FinishReason;
+use turnbuckle_core::error::ModelError;
+use turnbuckle_core::model::Block;
+use turnbuckle_core::usage::{FinishReason, Usage};
 
 #[derive(Debug)]
-pub(super) struct ResponsesDecoder {
-    splitter: SseSplitter,
-    state: State,
-}
-
-#[derive(Debug)]
-struct State {
+pub(super) struct State {
     answer: Answer,
     items: Vec<Open>,
     usage: RawUsage,
     refused: bool,
-    saw_response: bool,
-    torn: bool,
     spare: Vec<u8>,
 }
 
@@ -60,64 +52,23 @@ struct TextPart {
     annotations: Vec<Value>,
 }
 
-impl ResponsesDecoder {
+impl State {
     pub fn new(origin: Origin) -> Self {
-        let state = State {
+        Self {
             answer: Answer::new(origin),
             items: Vec::new(),
             usage: RawUsage::default(),
             refused: false,
-            saw_response: false,
-            torn: false,
             spare: Vec::new(),
-        };
-        Self { splitter: SseSplitter::default(), state }
+        }
     }
 }
 
-impl Decoder for ResponsesDecoder {
-    fn feed(&mut self, bytes: &[u8], sink: &mut Sink<'_>) -> Result<(), ModelError> {
-        let state = &mut self.state;
-        self.splitter.feed(bytes, &mut |frame| state.frame(&frame, sink))
-    }
+impl Fold for State {
+    type Splitter = SseSplitter;
+    const NO_ANSWER: &'static str = "the answer is no response";
+    const NO_END: &'static str = "the answer ended without `response.completed`";
 
-    fn finish(&mut self, sink: &mut Sink<'_>) -> Result<ModelResponse, ModelError> {
-        let plain = self.splitter.is_plain();
-        let state = &mut self.state;
-        self.splitter.finish(&mut |frame| state.frame(&frame, sink))?;
-        if state.torn {
-            return Err(errors::cut("the answer ends inside an event"));
-        }
-        if state.answer.finish.is_none() {
-            return Err(match self.splitter.foreign() {
-                Some(page) => ModelError::new(
-                    ModelErrorKind::Protocol,
-                    format!("the answer is neither an event stream nor JSON; it begins: {page}"),
-                ),
-                None if plain && !state.saw_response => {
-                    ModelError::new(ModelErrorKind::Protocol, "the answer is no response")
-                }
-                None => errors::cut("the answer ended without `response.completed`"),
-            });
-        }
-        let finish = state.finish_reason();
-        let mut blocks = std::mem::take(&mut state.answer.blocks);
-        state.decorate(&mut blocks);
-        Ok(state.answer.response(blocks, finish, state.usage.usage()))
-    }
-
-    fn partial(&self) -> ModelResponse {
-        let mut blocks = self.state.answer.blocks.clone();
-        self.state.decorate(&mut blocks);
-        self.state.answer.response(blocks, self.state.finish_reason(), self.state.usage.usage())
-    }
-
-    fn is_complete(&self) -> bool {
-        self.state.answer.finish.is_some()
-    }
-}
-
-impl State {
     fn frame(&mut self, frame: &Frame<'_>, sink: &mut Sink<'_>) -> Result<(), ModelError> {
         let data = frame.data.trim_ascii();
         if self.answer.finish.is_some() || data.is_empty() || data == b"[DONE]" {
@@ -125,18 +76,74 @@ impl State {
         }
         let mut spare = std::mem::take(&mut self.spare);
         spare.clear();
-        let result = match lenient::read::<Event<'_>>(data, &mut spare) {
-            Ok(event) => self.event(&event, data, sink),
-            Err(_) if frame.unterminated => {
-                self.torn = true;
-                Ok(())
-            }
-            Err(error) => Err(errors::unreadable(data, &error)),
-        };
+        let read = lenient::read::<Event<'_>>(data, &mut spare)
+            .map(|event| self.event(&event, data, sink));
         self.spare = spare;
-        result
+        self.answer.taken(read, data, frame.unterminated)
     }
 
+    fn answer(&self) -> &Answer {
+        &self.answer
+    }
+
+    fn answer_mut(&mut self) -> &mut Answer {
+        &mut self.answer
+    }
+
+    fn usage(&self) -> Usage {
+        self.usage.usage()
+    }
+
+    fn finish_reason(&self) -> FinishReason {
+        match self.answer.finish_reason() {
+            FinishReason::Stop if self.refused => FinishReason::Refusal,
+            reason => reason,
+        }
+    }
+
+    fn decorate(&self, blocks: &mut [Block]) {
+        let origin = &self.answer.origin;
+        for item in &self.items {
+            match &item.kind {
+                Kind::Message { parts } => {
+                    let mut head = item.data.clone();
+                    head.remove("content");
+                    head.remove("type");
+                    for part in parts {
+                        let mut data = Map::new();
+                        data.insert("item".to_owned(), Value::Object(head.clone()));
+                        if !part.annotations.is_empty() {
+                            data.insert("annotations".to_owned(), json!(part.annotations));
+                        }
+                        if part.refusal {
+                            data.insert("refusal".to_owned(), json!(true));
+                        }
+                        set_native(blocks, part.block, origin.native(Value::Object(data)));
+                    }
+                }
+                Kind::Call { block } => {
+                    let mut data = item.data.clone();
+                    for name in ["type", "call_id", "name", "arguments"] {
+                        data.remove(name);
+                    }
+                    if !data.is_empty() {
+                        set_native(blocks, *block, origin.native(Value::Object(data)));
+                    }
+                }
+                Kind::Reasoning { block: Some(block), .. } | Kind::Other { block } => {
+                    set_native(blocks, *block, origin.native(Value::Object(item.data.clone())));
+                }
+                Kind::Reasoning { block: None, .. } => {}
+            }
+        }
+    }
+
+    fn is_complete(&self) -> bool {
+        self.answer.finish.is_some()
+    }
+}
+
+impl State {
     fn event(
         &mut self,
         event: &Event<'_>,
@@ -167,12 +174,12 @@ impl State {
             "response.output_text.annotation.added" => self.annotation(event),
             "response.created" | "response.in_progress" | "response.queued" => {
                 if let Some(response) = event.response {
-                    self.head(response.get().as_bytes())?;
+                    self.head(lenient::within(response))?;
                 }
             }
             "response.completed" | "response.incomplete" | "response.done" => {
                 if let Some(response) = event.response {
-                    self.response(response.get().as_bytes(), sink)?;
+                    self.response(lenient::within(response), sink)?;
                 }
                 let word = if event.kind.or_empty() == "response.incomplete" {
                     "incomplete"
@@ -200,7 +207,7 @@ impl State {
     fn head(&mut self, data: &[u8]) -> Result<(), ModelError> {
         let mut spare = Vec::new();
         let response = read::<Response<'_>>(data, &mut spare)?;
-        self.saw_response = true;
+        self.answer.begun = true;
         self.answer.head(response.id.filled(), response.model.filled());
         if let Some(usage) = response.usage.0 {
             self.usage = *usage;
@@ -239,13 +246,6 @@ impl State {
         });
     }
 
-    fn finish_reason(&self) -> FinishReason {
-        match self.answer.finish_reason() {
-            FinishReason::Stop if self.refused => FinishReason::Refusal,
-            reason => reason,
-        }
-    }
-
     #[inline]
     fn find(&self, event: &Event<'_>) -> Option<usize> {
         self.find_item(event.item_id.filled(), None, event.output_index.0).or_else(|| {
@@ -267,7 +267,7 @@ impl State {
 
     fn item_added(&mut self, index: Option<u64>, raw: &RawValue, sink: &mut Sink<'_>) {
         let mut spare = Vec::new();
-        if let Ok(item) = lenient::read::<Item<'_>>(raw.get().as_bytes(), &mut spare) {
+        if let Ok(item) = lenient::read::<Item<'_>>(lenient::within(raw), &mut spare) {
             self.open(index, &item, raw, sink);
         }
     }
@@ -310,7 +310,7 @@ impl State {
     /// Takes an item that is whole, whether or not its pieces came before.
     fn item_done(&mut self, index: Option<u64>, raw: &RawValue, sink: &mut Sink<'_>) {
         let mut spare = Vec::new();
-        let Ok(item) = lenient::read::<Item<'_>>(raw.get().as_bytes(), &mut spare) else { return };
+        let Ok(item) = lenient::read::<Item<'_>>(lenient::within(raw), &mut spare) else { return };
         let known = self.find_item(item.id.filled(), item.call_id.filled(), index).filter(|at| {
             // A place in the output may be told wrongly; an item of another kind is another item.
             self.items
@@ -494,43 +494,6 @@ impl State {
         Some(*block.get_or_insert_with(|| {
             answer.open(Block::Thinking { text: String::new(), native: None })
         }))
-    }
-
-    fn decorate(&self, blocks: &mut [Block]) {
-        let origin = &self.answer.origin;
-        for item in &self.items {
-            match &item.kind {
-                Kind::Message { parts } => {
-                    let mut head = item.data.clone();
-                    head.remove("content");
-                    head.remove("type");
-                    for part in parts {
-                        let mut data = Map::new();
-                        data.insert("item".to_owned(), Value::Object(head.clone()));
-                        if !part.annotations.is_empty() {
-                            data.insert("annotations".to_owned(), json!(part.annotations));
-                        }
-                        if part.refusal {
-                            data.insert("refusal".to_owned(), json!(true));
-                        }
-                        set_native(blocks, part.block, origin.native(Value::Object(data)));
-                    }
-                }
-                Kind::Call { block } => {
-                    let mut data = item.data.clone();
-                    for name in ["type", "call_id", "name", "arguments"] {
-                        data.remove(name);
-                    }
-                    if !data.is_empty() {
-                        set_native(blocks, *block, origin.native(Value::Object(data)));
-                    }
-                }
-                Kind::Reasoning { block: Some(block), .. } | Kind::Other { block } => {
-                    set_native(blocks, *block, origin.native(Value::Object(item.data.clone())));
-                }
-                Kind::Reasoning { block: None, .. } => {}
-            }
-        }
     }
 }
 

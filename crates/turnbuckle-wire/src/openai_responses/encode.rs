@@ -3,12 +3,15 @@
 use super::OpenAiResponses;
 use super::options::ResponsesRule;
 use crate::EncodedRequest;
+use crate::media::{self, MediaForm, Place};
 use crate::render::{
-    EntryIds, IdForm, IdPlan, Json, Target, arguments_object, config, offered_name, tool_name,
+    EVENTS, EntryIds, IdForm, Json, Target, arguments_object, config, headers, offered_name,
+    render_entries, tool_name,
 };
 use crate::schema::is_strict;
 use bytes::Bytes;
 use serde_json::{Map, Value, json};
+use turnbuckle_core::content::{Content, ContentPart, Detail, FileType};
 use turnbuckle_core::error::ModelError;
 use turnbuckle_core::model::{Block, Delivery, ModelRequest, ToolChoice};
 use turnbuckle_core::part::Native;
@@ -42,19 +45,13 @@ impl OpenAiResponses {
             body.member(name, value);
         }
         body.raw(r#","input":["#);
-        renderer.entries(request, key, &mut body)?;
-        body.raw("]}");
-        let accept = if request.delivery == Delivery::Stream {
-            "text/event-stream"
-        } else {
-            "application/json"
-        };
+        let entries = render_entries(request, ID_FORM, key, None, |item, ids, out| {
+            renderer.item(item, ids, out)
+        });
+        body.elements(&entries).raw("]}");
         Ok(EncodedRequest {
             path: self.options.path.replace("{model}", &request.model),
-            headers: vec![
-                ("content-type", "application/json".to_owned()),
-                ("accept", accept.to_owned()),
-            ],
+            headers: headers(request.delivery, EVENTS),
             body: body.finish(),
         })
     }
@@ -142,31 +139,10 @@ impl Renderer<'_> {
         Ok(())
     }
 
-    fn entries(&self, request: &ModelRequest, key: u64, body: &mut Json) -> Result<(), ModelError> {
-        let entries = request.transcript.entries();
-        let plan = IdPlan::of(entries, ID_FORM);
-        let mut items = Vec::with_capacity(entries.len());
-        for (at, entry) in entries.iter().enumerate() {
-            let render = |ids: Option<&[String]>| -> Bytes {
-                let mut out = Json::default();
-                self.item(&entry.item, EntryIds::new(ID_FORM, ids), &mut out);
-                out.finish()
-            };
-            let bytes = match plan.of_entry(at) {
-                Some(ids) => render(Some(ids)),
-                None => entry.rendered.get_or_render(key, || Ok::<_, ModelError>(render(None)))?,
-            };
-            if !bytes.is_empty() {
-                items.push(bytes);
-            }
-        }
-        body.elements(&items);
-        Ok(())
-    }
-
     fn item(&self, item: &Item, ids: EntryIds<'_>, out: &mut Json) {
         match item {
-            Item::User { text } => input_message("user", text, out),
+            Item::User { content: Content::Text(text) } => input_message("user", text, out),
+            Item::User { content: Content::Parts(parts) } => input_parts(parts, out),
             Item::System { text } => input_message("developer", text, out),
             Item::Assistant { blocks } => self.assistant(blocks, ids, out),
             Item::ToolResults { results } => outputs(results, ids, out),
@@ -255,6 +231,54 @@ impl Renderer<'_> {
 fn input_message(role: &str, text: &str, out: &mut Json) {
     out.raw(r#"{"type":"message""#).member("role", role);
     out.raw(r#","content":[{"type":"input_text""#).member("text", text).raw("}]}");
+}
+
+fn input_parts(parts: &[ContentPart], out: &mut Json) {
+    out.raw(r#"{"type":"message","role":"user","content":["#);
+    for part in parts {
+        if !media_part(part, out) {
+            let text = media::as_text(part);
+            out.comma().raw(r#"{"type":"input_text""#).member("text", &*text).raw("}");
+        }
+    }
+    out.raw("]}");
+}
+
+/// Writes an image or file; `false` when the wire does not take it.
+fn media_part(part: &ContentPart, out: &mut Json) -> bool {
+    match part {
+        ContentPart::Text { .. } => false,
+        ContentPart::Image(image) => {
+            let Some(place) = MediaForm::Any.place(&image.source) else { return false };
+            out.comma().raw(r#"{"type":"input_image""#);
+            out.member("detail", &image.detail.unwrap_or(Detail::Auto)).name("image_url");
+            match place {
+                Place::Data(data) => media::data_url(image.mime.as_str(), data, out),
+                Place::Url(url) => {
+                    out.value(url);
+                }
+            }
+            out.raw("}");
+            true
+        }
+        ContentPart::File(file) if file.mime == FileType::Pdf => {
+            let Some(place) = MediaForm::Any.place(&file.source) else { return false };
+            out.comma().raw(r#"{"type":"input_file""#);
+            match place {
+                Place::Data(data) => {
+                    out.member("filename", &file.name).name("file_data");
+                    media::data_url(file.mime.as_str(), data, out);
+                }
+                // The wire names files from the web itself, and refuses a name beside the address.
+                Place::Url(url) => {
+                    out.member("file_url", url);
+                }
+            }
+            out.raw("}");
+            true
+        }
+        ContentPart::File(_) => false,
+    }
 }
 
 fn outputs(results: &[ToolResult], mut ids: EntryIds<'_>, out: &mut Json) {

@@ -11,6 +11,7 @@ mod options;
 pub use options::{ResponsesOptions, ResponsesRule};
 
 use crate::answer::Origin;
+use crate::fold::Folding;
 use crate::{AnswerHead, Codec, Decoder, EncodedRequest, errors, render};
 use turnbuckle_core::error::ModelError;
 use turnbuckle_core::model::ModelRequest;
@@ -72,7 +73,7 @@ impl Codec for OpenAiResponses {
     fn decoder(&self, model: &str) -> Box<dyn Decoder> {
         let origin =
             Origin { wire: WIRE, provider: self.provider.clone(), model: model.to_owned() };
-        Box::new(decode::ResponsesDecoder::new(origin))
+        Box::new(Folding::new(decode::State::new(origin)))
     }
 
     fn error(&self, head: &AnswerHead<'_>, body: &[u8]) -> ModelError {

@@ -147,6 +147,7 @@ impl Wire for Messages {
     fn caps(&self) -> &'static [Cap] {
         use Cap::*;
         &[
+            CacheReads,
             NoIndex,
             IndexFromOne,
             SharedIndex,

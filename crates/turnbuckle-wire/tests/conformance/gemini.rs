@@ -91,6 +91,7 @@ impl Wire for Google {
     fn caps(&self) -> &'static [Cap] {
         use Cap::*;
         &[
+            CacheReads,
             NoIndex,
             NoIds,
             Signatures,

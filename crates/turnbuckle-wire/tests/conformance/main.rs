@@ -7,6 +7,7 @@
 mod anthropic;
 mod gemini;
 mod harness;
+mod ollama;
 mod openai_chat;
 mod openai_responses;
 mod scenarios;
@@ -25,10 +26,11 @@ fn wires() -> Vec<Box<dyn Wire>> {
         Box::new(anthropic::Messages),
         Box::new(openai_responses::Responses),
         Box::new(gemini::Google),
+        Box::new(ollama::Local),
     ]
 }
 
-fn each(check: impl Fn(&dyn Wire, &Scenario)) {
+fn each(mut check: impl FnMut(&dyn Wire, &Scenario)) {
     for wire in wires() {
         for scenario in table() {
             if scenario.needs.iter().all(|cap| wire.caps().contains(cap)) {
@@ -143,10 +145,10 @@ fn what_goes_back_is_what_came() {
             _ => None,
         });
         let mut transcript = Transcript::default();
-        transcript.push_item(Item::User { text: "Go.".into() });
+        transcript.push_item(Item::user("Go."));
         transcript.push_item(Item::Assistant { blocks: answer.blocks.clone() });
         transcript.push_item(Item::ToolResults { results: results.collect() });
-        transcript.push_item(Item::User { text: "And?".into() });
+        transcript.push_item(Item::user("And?"));
         let codec = wire.codec();
         let encoded = codec.encode(&ModelRequest::new(harness::MODEL, transcript)).unwrap();
         let body: serde_json::Value = serde_json::from_slice(&encoded.body).unwrap();
@@ -283,6 +285,7 @@ proptest! {
         for wire in wires() {
             let _ = run(&*wire, &[format!("data: {json}\n\ndata: {json}\n\n").as_bytes()]);
             let _ = run(&*wire, &[json.as_bytes()]);
+            let _ = run(&*wire, &[format!("{json}\n{json}\n").as_bytes()]);
         }
     }
 }
@@ -325,6 +328,8 @@ fn json_text() -> impl Strategy<Value = String> {
         "output_index",
         "response.completed",
         "response.output_item.added",
+        "done",
+        "done_reason",
     ]);
     let leaf = prop_oneof![
         Just(serde_json::Value::Null),
@@ -343,4 +348,78 @@ fn json_text() -> impl Strategy<Value = String> {
         ]
     })
     .prop_map(|v| v.to_string())
+}
+
+/// Every document that differs from this one in a single value, which has become of another type.
+fn with_a_wrong_type(document: &serde_json::Value) -> Vec<serde_json::Value> {
+    use serde_json::{Value, json};
+    fn paths(value: &Value, at: String, into: &mut Vec<String>) {
+        match value {
+            Value::Object(map) => {
+                for (key, inner) in map {
+                    let key = key.replace('~', "~0").replace('/', "~1");
+                    paths(inner, format!("{at}/{key}"), into);
+                }
+            }
+            Value::Array(items) => {
+                for (i, inner) in items.iter().enumerate() {
+                    paths(inner, format!("{at}/{i}"), into);
+                }
+            }
+            _ => {}
+        }
+        if !at.is_empty() {
+            into.push(at);
+        }
+    }
+    let mut found = Vec::new();
+    paths(document, String::new(), &mut found);
+    let wrong = [json!(null), json!(true), json!(-7), json!("x"), json!([1]), json!({"x": 1})];
+    let mut documents = Vec::new();
+    for path in found {
+        for value in &wrong {
+            let mut other = document.clone();
+            *other.pointer_mut(&path).unwrap() = value.clone();
+            documents.push(other);
+        }
+    }
+    documents
+}
+
+/// A gateway that fills a field with something else has said nothing by it; it has not broken the stream.
+#[test]
+fn a_field_of_the_wrong_type_never_makes_a_frame_unreadable() {
+    let mut broken = Vec::new();
+    let mut tried = std::collections::HashSet::new();
+    each(|wire, scenario| {
+        let frames = wire.stream(scenario);
+        for (i, frame) in frames.iter().enumerate() {
+            let Some((before, rest)) = frame.split_once('{') else { continue };
+            let (inner, after) = rest.rsplit_once('}').unwrap();
+            let Ok(document) = serde_json::from_str(&format!("{{{inner}}}")) else { continue };
+            for other in with_a_wrong_type(&document) {
+                // Scenarios share most of their frames.
+                if !tried.insert((wire.name(), other.to_string())) {
+                    continue;
+                }
+                let changed = format!("{before}{other}{after}");
+                let codec = wire.codec();
+                let mut decoder = codec.decoder(harness::MODEL);
+                let mut sink = |_: turnbuckle_core::model::ModelDelta<'_>| {};
+                if let Err(error) = decoder
+                    .feed(frames[..i].concat().as_bytes(), &mut sink)
+                    .and_then(|()| decoder.feed(changed.as_bytes(), &mut sink))
+                    && error.message.contains("cannot be read")
+                {
+                    broken.push(format!("{}: {other}: {error}", wire.name()));
+                }
+            }
+        }
+    });
+    assert!(
+        broken.is_empty(),
+        "{} frames, such as {:#?}",
+        broken.len(),
+        &broken[..broken.len().min(40)]
+    );
 }

@@ -74,6 +74,7 @@ impl Wire for Chat {
     fn caps(&self) -> &'static [Cap] {
         use Cap::*;
         &[
+            CacheReads,
             NoIndex,
             IndexFromOne,
             SharedIndex,

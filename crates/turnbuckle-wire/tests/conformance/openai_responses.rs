@@ -159,6 +159,7 @@ impl Wire for Responses {
     fn caps(&self) -> &'static [Cap] {
         use Cap::*;
         &[
+            CacheReads,
             NoIndex,
             IndexFromOne,
             SharedIndex,

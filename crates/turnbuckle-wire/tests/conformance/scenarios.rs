@@ -41,6 +41,8 @@ pub enum Cap {
     Pauses,
     /// A filter may cut the answer.
     Filters,
+    /// Cache reads are accounted for.
+    CacheReads,
     /// Cache writes are accounted for.
     CacheWrites,
     /// There is a terminal event apart from the finish reason.
@@ -404,7 +406,9 @@ pub fn table() -> Vec<Scenario> {
             .needs(&[SeparateUsage])
             .with(|s| s.usage_style = UsageStyle::Separate),
         scenario("usage twice", vec![text("Hi")]).with(|s| s.usage_style = UsageStyle::Twice),
-        scenario("cached usage", vec![text("Hi")]).with(|s| s.usage.cache_read = Some(900)),
+        scenario("cached usage", vec![text("Hi")])
+            .needs(&[CacheReads])
+            .with(|s| s.usage.cache_read = Some(900)),
         scenario("usage with cache reads and writes", vec![text("Hi")])
             .needs(&[CacheWrites])
             .with(|s| (s.usage.cache_read, s.usage.cache_write) = (Some(900), Some(50))),

@@ -9,7 +9,7 @@ use sessions::{Session, codecs, table};
 use std::sync::Arc;
 use turnbuckle_core::error::ModelErrorKind;
 use turnbuckle_core::model::{Block, ModelRequest, ToolChoice, ToolSet};
-use turnbuckle_core::part::Native;
+use turnbuckle_core::part::{Native, NativeBlock};
 use turnbuckle_core::transcript::{Entry, Item, ToolResult, Transcript};
 use turnbuckle_wire::openai_chat::ReasoningHistory;
 use turnbuckle_wire::{AnswerHead, Codec, OpenAiChat, Profile};
@@ -96,22 +96,22 @@ fn reasoning_of_the_last_turn_only_is_dropped_from_earlier_ones() {
         blocks: vec![
             Block::Thinking {
                 text: text.into(),
-                native: Some(Native {
+                native: Some(Native::from(NativeBlock {
                     wire: "openai-chat".into(),
                     provider: "p".into(),
                     model: "m".into(),
                     data: serde_json::json!({}).into(),
-                }),
+                })),
             },
             Block::Text { text: "Said.".into(), native: None },
         ],
     };
     let mut transcript = Transcript::default();
-    transcript.push_item(Item::User { text: "One".into() });
+    transcript.push_item(Item::user("One"));
     transcript.push_item(thought("early"));
     let before = codec.encode(&ModelRequest::new("m", transcript.clone())).unwrap();
     assert!(String::from_utf8_lossy(&before.body).contains("early"));
-    transcript.push_item(Item::User { text: "Two".into() });
+    transcript.push_item(Item::user("Two"));
     transcript.push_item(thought("late"));
     for _ in 0..2 {
         let after = codec.encode(&ModelRequest::new("m", transcript.clone())).unwrap();
@@ -139,11 +139,13 @@ fn block() -> impl Strategy<Value = Block> {
             prop::sample::select(vec!["openai-chat", "anthropic", "openai-responses", "gemini"]),
             any::<bool>(),
         )
-            .prop_map(move |(wire, own)| Native {
-                wire: wire.into(),
-                provider: if own { "own".into() } else { "other".into() },
-                model: "m".into(),
-                data: data.clone().into(),
+            .prop_map(move |(wire, own)| {
+                Native::from(NativeBlock {
+                    wire: wire.into(),
+                    provider: if own { "own".into() } else { "other".into() },
+                    model: "m".into(),
+                    data: data.clone().into(),
+                })
             })
     };
     prop_oneof![
@@ -167,7 +169,8 @@ fn block() -> impl Strategy<Value = Block> {
 /// An answer with a result for each of its calls, or input.
 fn step() -> impl Strategy<Value = Vec<Item>> {
     prop_oneof![
-        "\\PC{0,20}".prop_map(|text| vec![Item::User { text }]),
+        "\\PC{0,20}".prop_map(|text| vec![Item::user(text)]),
+        Just(vec![sessions::attached()]),
         "\\PC{0,20}".prop_map(|text| vec![Item::System { text }]),
         proptest::collection::vec(block(), 0..5).prop_map(|blocks| {
             let results: Vec<ToolResult> = blocks

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use turnbuckle_core::model::{
     Block, Delivery, ModelRequest, ModelSettings, OutputSchema, SystemBlock, ToolChoice, ToolSet,
 };
-use turnbuckle_core::part::Native;
+use turnbuckle_core::part::{Native, NativeBlock};
 use turnbuckle_core::tool::ToolSpec;
 use turnbuckle_core::transcript::{Item, ToolResult, Transcript};
 use turnbuckle_wire::{
-    Anthropic, AnthropicOptions, Codec, Gemini, GeminiOptions, OpenAiChat, OpenAiResponses,
-    Profile, ResponsesOptions,
+    Anthropic, AnthropicOptions, Codec, Gemini, GeminiOptions, Ollama, OllamaOptions, OpenAiChat,
+    OpenAiResponses, Profile, ResponsesOptions,
 };
 
 pub struct Session {
@@ -47,6 +47,8 @@ pub fn codecs() -> Vec<(String, Box<dyn Codec>)> {
         Box::new(OpenAiResponses::new("openai", ResponsesOptions::default())),
     ));
     out.push(("gemini".into(), Box::new(Gemini::new("google", GeminiOptions::default()))));
+    let options = OllamaOptions { context: Some(32_768), ..OllamaOptions::default() };
+    out.push(("ollama".into(), Box::new(Ollama::new("ollama", options))));
     out
 }
 
@@ -65,6 +67,7 @@ pub fn codecs_of(provider: &str) -> Vec<(String, Box<dyn Codec>)> {
         Box::new(OpenAiResponses::new(provider, ResponsesOptions::default())),
     ));
     out.push(("gemini".into(), Box::new(Gemini::new(provider, GeminiOptions::default()))));
+    out.push(("ollama".into(), Box::new(Ollama::new(provider, OllamaOptions::default()))));
     out
 }
 
@@ -80,7 +83,24 @@ pub fn tool(name: &str) -> ToolSpec {
 }
 
 fn user(text: &str) -> Item {
-    Item::User { text: text.into() }
+    Item::user(text)
+}
+
+/// A message with everything that can be attached, in every place where it can be.
+pub fn attached() -> Item {
+    let parts = json!([
+        {"type": "text", "text": "Compare"},
+        {"type": "image", "mime": "image/png", "source": {"data": "iVBORw0KGgo="}, "name": "plan.png", "detail": "low",
+            "size": {"width": 800, "height": 600}},
+        {"type": "image", "mime": "image/jpeg", "source": {"url": "https://example.com/a.jpg?x=1&y=\u{2f}"}},
+        {"type": "text", "text": "with"},
+        {"type": "file", "mime": "application/pdf", "source": {"data": "JVBERi0xLjcK"}, "name": "lease \"A\".pdf"},
+        {"type": "file", "mime": "application/pdf", "source": {"url": "https://example.com/b.pdf"}, "name": "b.pdf"},
+        {"type": "file", "mime": "text/csv", "source": {"data": "YSxiCjEsIlgi"}, "name": "rows.csv"},
+        {"type": "file", "mime": "text/plain", "source": {"url": "https://example.com/c.txt"}, "name": "c.txt"},
+        {"type": "image", "mime": "image/webp", "source": {"blob": {"id": "sha256-aa", "bytes": 7}}},
+    ]);
+    Item::User { content: serde_json::from_value(parts).unwrap() }
 }
 
 fn call(id: &str, name: &str, arguments: &str, native: Option<Native>) -> Block {
@@ -106,6 +126,7 @@ fn signed(codec: &dyn Codec, text: &str) -> Block {
             "summary": [{"type": "summary_text", "text": text}]})
         }
         "gemini" => json!({"thought": true, "thoughtSignature": "sig+/=="}),
+        "ollama" => json!({}),
         _ => {
             json!({"reasoning_details": [{"type": "reasoning.text", "text": text, "signature": "sig+/=="}]})
         }
@@ -114,21 +135,21 @@ fn signed(codec: &dyn Codec, text: &str) -> Block {
 }
 
 fn native(codec: &dyn Codec, data: serde_json::Value) -> Native {
-    Native {
+    Native::from(NativeBlock {
         wire: codec.wire().into(),
         provider: codec.provider().into(),
         model: "m".into(),
         data: data.into(),
-    }
+    })
 }
 
 fn foreign(data: serde_json::Value) -> Option<Native> {
-    Some(Native {
+    Some(Native::from(NativeBlock {
         wire: "elsewhere".into(),
         provider: "other".into(),
         model: "m".into(),
         data: data.into(),
-    })
+    }))
 }
 
 pub fn table(codec: &dyn Codec) -> Vec<Session> {
@@ -238,11 +259,16 @@ pub fn table(codec: &dyn Codec) -> Vec<Session> {
     );
     out.push(session("from_another_provider", request));
 
+    let request = ModelRequest::new("m", transcript(vec![attached()]));
+    out.push(session("attachments", request));
+
     let schema = json!({"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}},
         "required": ["n"], "additionalProperties": false});
     let mut request = ModelRequest::new("m", transcript(vec![user("Count")]));
     request.output = Some(OutputSchema { name: "count".into(), schema: schema.into() });
-    out.push(session("structured", request));
+    out.push(session("structured", request.clone()));
+    request.tools = tools();
+    out.push(session("structured_beside_tools", request));
 
     let request = ModelRequest::new(
         "m",

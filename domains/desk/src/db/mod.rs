@@ -7,20 +7,40 @@ use std::path::Path;
 use std::time::Duration;
 
 use sqlx::SqlitePool;
+use sqlx::migrate::Migrator;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+use turnbuckle::store::{Patience, migrate};
 
 use crate::error::Result;
 
+static MIGRATIONS: Migrator = sqlx::migrate!("./migrations");
+
 /// Readers that may work at once beside the one writer.
 const CONNECTIONS: u32 = 4;
+/// How long to wait for other processes that write.
+const BUSY: Duration = Duration::from_secs(10);
 
+/// Opens a file and brings its schema up to date, however many processes do so at once.
 pub(crate) async fn open_file(path: &Path) -> Result<SqlitePool> {
     let options = common(SqliteConnectOptions::new())
         .filename(path)
         .create_if_missing(true)
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Normal);
-    Ok(SqlitePoolOptions::new().max_connections(CONNECTIONS).connect_with(options).await?)
+    let mut patience = Patience::new(BUSY);
+    loop {
+        match attempt(&options).await {
+            Err(error) if patience.allows(&error).await => {}
+            opened => return Ok(opened?),
+        }
+    }
+}
+
+async fn attempt(options: &SqliteConnectOptions) -> sqlx::Result<SqlitePool> {
+    let pool =
+        SqlitePoolOptions::new().max_connections(CONNECTIONS).connect_with(options.clone()).await?;
+    migrate(&mut *pool.acquire().await?, &MIGRATIONS).await?;
+    Ok(pool)
 }
 
 /// An in-memory database belongs to its connection, so there is exactly one and it never ends
@@ -32,22 +52,11 @@ pub(crate) async fn open_memory() -> Result<SqlitePool> {
         .min_connections(1)
         .idle_timeout(None)
         .max_lifetime(None);
-    Ok(pool.connect_with(options).await?)
+    let pool = pool.connect_with(options).await?;
+    migrate(&mut *pool.acquire().await?, &MIGRATIONS).await?;
+    Ok(pool)
 }
 
 fn common(options: SqliteConnectOptions) -> SqliteConnectOptions {
-    options.foreign_keys(true).busy_timeout(Duration::from_secs(10)).pragma("temp_store", "memory")
-}
-
-/// Brings the schema up to date. SQLite's migrator takes no lock of its own, so the write lock is
-/// held around it: of two processes starting at once the second finds the work done.
-pub(crate) async fn migrate(pool: &SqlitePool) -> Result<()> {
-    let mut tx = pool.begin_with("BEGIN IMMEDIATE").await?;
-    sqlx::migrate!("./migrations")
-        // Not `run`: its future is not `Send` for every lifetime, so that a desk could not be opened in a spawned task.
-        .run_direct(None, &mut *tx, false)
-        .await
-        .map_err(|error| sqlx::Error::Migrate(Box::new(error)))?;
-    tx.commit().await?;
-    Ok(())
+    options.foreign_keys(true).busy_timeout(BUSY).pragma("temp_store", "memory")
 }

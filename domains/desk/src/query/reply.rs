@@ -120,7 +120,7 @@ impl Desk {
         args: &ReplyToThread,
         idempotency_key: Option<&str>,
     ) -> Result<SentReply> {
-        self.reply_to_thread_as(caller, args, Attempt::Keep(idempotency_key)).await
+        self.mail(caller, Asked::Reply(args), Attempt::Keep(idempotency_key)).await
     }
 
     /// What [`Desk::reply_to_thread`] would give, without writing anything.
@@ -132,46 +132,7 @@ impl Desk {
         caller: &Caller,
         args: &ReplyToThread,
     ) -> Result<SentReply> {
-        self.reply_to_thread_as(caller, args, Attempt::Try).await
-    }
-
-    async fn reply_to_thread_as(
-        &self,
-        caller: &Caller,
-        args: &ReplyToThread,
-        attempt: Attempt<'_>,
-    ) -> Result<SentReply> {
-        const ACTION: &str = "reply_to_thread";
-        let mut tx = self.write().await?;
-        if let Some(done) = attempt.earlier(&mut tx, caller, ACTION).await? {
-            return Ok(done);
-        }
-        let (id, inbox) = writable(&mut tx, caller, &args.thread).await?;
-        let body = text("body", &args.body, MOST_BODY)?;
-        let thread = threads::row(&mut tx, caller, id).await?;
-        if matches!(thread.status, ThreadStatus::Spam | ThreadStatus::Trash) {
-            let message = format!(
-                "{} is in {}; set its status to open before answering",
-                thread.id,
-                thread.status.as_str()
-            );
-            return Err(DeskError::invalid("thread", message));
-        }
-        let to = match args.to.as_deref() {
-            Some(entries) => addresses(&mut tx, caller, "to", entries).await?,
-            None => last_sender(&mut tx, id).await?.into_iter().collect(),
-        };
-        let cc = addresses(&mut tx, caller, "cc", args.cc.as_deref().unwrap_or_default()).await?;
-        let subject = match thread.subject.get(..3) {
-            Some(start) if start.eq_ignore_ascii_case("re:") => thread.subject.clone(),
-            _ => format!("Re: {}", thread.subject),
-        };
-        let from = inbox_address(&mut tx, inbox).await?;
-        let mail = Mail { thread: Some(id), inbox, from, to, cc, subject, body };
-        let now = self.now();
-        let reply = deliver(&mut tx, caller, mail, args.mode, ACTION, now).await?;
-        attempt.settle(tx, caller, ACTION, &reply, now).await?;
-        Ok(reply)
+        self.mail(caller, Asked::Reply(args), Attempt::Try).await
     }
 
     /// Begins a thread with a mail from an inbox the caller may write.
@@ -184,7 +145,7 @@ impl Desk {
         args: &StartConversation,
         idempotency_key: Option<&str>,
     ) -> Result<SentReply> {
-        self.start_conversation_as(caller, args, Attempt::Keep(idempotency_key)).await
+        self.mail(caller, Asked::Conversation(args), Attempt::Keep(idempotency_key)).await
     }
 
     /// What [`Desk::start_conversation`] would give, without writing anything.
@@ -196,43 +157,103 @@ impl Desk {
         caller: &Caller,
         args: &StartConversation,
     ) -> Result<SentReply> {
-        self.start_conversation_as(caller, args, Attempt::Try).await
+        self.mail(caller, Asked::Conversation(args), Attempt::Try).await
     }
 
-    async fn start_conversation_as(
+    async fn mail(
         &self,
         caller: &Caller,
-        args: &StartConversation,
+        asked: Asked<'_>,
         attempt: Attempt<'_>,
     ) -> Result<SentReply> {
-        const ACTION: &str = "start_conversation";
+        let action = asked.action();
         let mut tx = self.write().await?;
-        if let Some(done) = attempt.earlier(&mut tx, caller, ACTION).await? {
+        if let Some(done) = attempt.earlier(&mut tx, caller, action).await? {
             return Ok(done);
         }
-        let inbox = resolve::one(&mut tx, caller, Kind::Inbox, "inbox", &args.inbox).await?;
-        caller.require(Right::WriteMail)?;
-        let from = inbox_address(&mut tx, inbox).await?;
-        if !may_access(&mut tx, caller.member.0, inbox, "write").await? {
-            return Err(DeskError::forbidden(format!("send from {from}, only read its mail")));
-        }
-        let subject = text("subject", &args.subject, 300)?;
-        if subject.contains(['\n', '\r']) {
-            return Err(DeskError::invalid("subject", "must be one line"));
-        }
-        let body = text("body", &args.body, MOST_BODY)?;
-        let to = addresses(&mut tx, caller, "to", &args.to).await?;
-        let cc = addresses(&mut tx, caller, "cc", args.cc.as_deref().unwrap_or_default()).await?;
+        let mail = match asked {
+            Asked::Reply(args) => reply(&mut tx, caller, args).await?,
+            Asked::Conversation(args) => opening(&mut tx, caller, args).await?,
+        };
         let now = self.now();
-        let mut mail =
-            Mail { thread: None, inbox, from, to, cc, subject: subject.to_owned(), body };
-        if args.mode == ReplyMode::Send && !mail.to.is_empty() {
-            mail.thread = Some(new_thread(&mut tx, caller, &mail, now).await?);
-        }
-        let sent = deliver(&mut tx, caller, mail, args.mode, ACTION, now).await?;
-        attempt.settle(tx, caller, ACTION, &sent, now).await?;
+        let sent = deliver(&mut tx, caller, mail, asked.mode(), action, now).await?;
+        attempt.settle(tx, caller, action, &sent, now).await?;
         Ok(sent)
     }
+}
+
+/// Either kind of mail.
+#[derive(Clone, Copy)]
+enum Asked<'a> {
+    Reply(&'a ReplyToThread),
+    Conversation(&'a StartConversation),
+}
+
+impl Asked<'_> {
+    /// Its name in the log and among the attempts.
+    const fn action(self) -> &'static str {
+        match self {
+            Asked::Reply(_) => "reply_to_thread",
+            Asked::Conversation(_) => "start_conversation",
+        }
+    }
+
+    const fn mode(self) -> ReplyMode {
+        match self {
+            Asked::Reply(args) => args.mode,
+            Asked::Conversation(args) => args.mode,
+        }
+    }
+}
+
+async fn reply<'a>(
+    conn: &mut SqliteConnection,
+    caller: &Caller,
+    args: &'a ReplyToThread,
+) -> Result<Mail<'a>> {
+    let (id, inbox) = writable(conn, caller, &args.thread).await?;
+    let body = text("body", &args.body, MOST_BODY)?;
+    let thread = threads::row(conn, caller, id).await?;
+    if matches!(thread.status, ThreadStatus::Spam | ThreadStatus::Trash) {
+        let message = format!(
+            "{} is in {}; set its status to open before answering",
+            thread.id,
+            thread.status.as_str()
+        );
+        return Err(DeskError::invalid("thread", message));
+    }
+    let to = match args.to.as_deref() {
+        Some(entries) => addresses(conn, caller, "to", entries).await?,
+        None => last_sender(conn, id).await?.into_iter().collect(),
+    };
+    let cc = addresses(conn, caller, "cc", args.cc.as_deref().unwrap_or_default()).await?;
+    let subject = match thread.subject.get(..3) {
+        Some(start) if start.eq_ignore_ascii_case("re:") => thread.subject.clone(),
+        _ => format!("Re: {}", thread.subject),
+    };
+    let from = inbox_address(conn, inbox).await?;
+    Ok(Mail { thread: Some(id), inbox, from, to, cc, subject, body })
+}
+
+async fn opening<'a>(
+    conn: &mut SqliteConnection,
+    caller: &Caller,
+    args: &'a StartConversation,
+) -> Result<Mail<'a>> {
+    let inbox = resolve::one(conn, caller, Kind::Inbox, "inbox", &args.inbox).await?;
+    caller.require(Right::WriteMail)?;
+    let from = inbox_address(conn, inbox).await?;
+    if !may_access(conn, caller.member.0, inbox, "write").await? {
+        return Err(DeskError::forbidden(format!("send from {from}, only read its mail")));
+    }
+    let subject = text("subject", &args.subject, 300)?.to_owned();
+    if subject.contains(['\n', '\r']) {
+        return Err(DeskError::invalid("subject", "must be one line"));
+    }
+    let body = text("body", &args.body, MOST_BODY)?;
+    let to = addresses(conn, caller, "to", &args.to).await?;
+    let cc = addresses(conn, caller, "cc", args.cc.as_deref().unwrap_or_default()).await?;
+    Ok(Mail { thread: None, inbox, from, to, cc, subject, body })
 }
 
 async fn inbox_address(conn: &mut SqliteConnection, inbox: i64) -> Result<String> {
@@ -307,12 +328,15 @@ async fn deliver(
     let (message, draft) = match mode {
         ReplyMode::Draft => (None, Some(DraftId(keep(conn, caller, &mail, seconds).await?))),
         ReplyMode::Send => {
-            let Some(thread) = mail.thread.filter(|_| !mail.to.is_empty()) else {
-                return Err(DeskError::invalid(
-                    "to",
-                    "is empty; a mail needs a recipient to be sent",
-                ));
+            if mail.to.is_empty() {
+                let message = "is empty; a mail needs a recipient to be sent";
+                return Err(DeskError::invalid("to", message));
+            }
+            let thread = match mail.thread {
+                Some(thread) => thread,
+                None => new_thread(conn, caller, &mail, now).await?,
             };
+            mail.thread = Some(thread);
             let message = send(conn, caller, &mail, thread, seconds).await?;
             let detail = serde_json::json!({ "message": MessageId(message), "to": mail.to });
             let change = (action, detail.to_string());

@@ -157,7 +157,7 @@ impl Rig {
 }
 
 pub fn approve(amendment: Option<Value>) -> Decision {
-    Decision::Approve { amendment: amendment.map(Into::into), reason: None }
+    Decision::Approve { amendment: amendment.map(Into::into), reason: None, remember: None }
 }
 
 pub fn reject(reason: &str) -> Decision {
@@ -188,7 +188,8 @@ pub fn calling(tools: &[(&str, Value)]) -> ModelResponse {
 pub fn from_page(words: &str, page: &str, references: &[Value]) -> Submission {
     let references = references.iter().cloned().map(Into::into).collect();
     let mut submission = Submission::new(words);
-    submission.surroundings = Surroundings { page: Some(page.to_owned()), references };
+    submission.surroundings =
+        Surroundings { page: Some(page.to_owned()), references, ..Surroundings::default() };
     submission
 }
 

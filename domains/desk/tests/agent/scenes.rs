@@ -143,6 +143,24 @@ async fn a_reminder_with_its_deadline() {
 }
 
 #[tokio::test]
+async fn several_reminders_are_asked_about_at_once() {
+    let rig = Rig::rehearsing().await;
+    let ask = "Remind me to call the carrier tomorrow and remind me to count the stock in 3 days.";
+    let played = rig.say(ask).await;
+    let titles: Vec<_> =
+        played.cards().iter().map(|(_, card)| card.args["title"].clone()).collect();
+    assert_eq!(titles, ["Call the carrier", "Count the stock"]);
+    let (first, second) = (played.cards()[0].0.clone(), played.cards()[1].0.clone());
+    rig.decide(&first, reject("Done by phone")).await;
+    let played = rig.decide(&second, approve(None)).await;
+    let text = played.text();
+    assert!(text.contains("No task was created.") && text.contains("Done by phone"), "{text}");
+    assert!(text.contains("The task [Count the stock]"), "{text}");
+    assert_eq!(rig.count("SELECT count(*) FROM tasks WHERE title = 'Call the carrier'").await, 0);
+    assert_eq!(rig.count("SELECT count(*) FROM tasks WHERE title = 'Count the stock'").await, 1);
+}
+
+#[tokio::test]
 async fn a_refund_of_a_part() {
     let rig = Rig::rehearsing().await;
     let number = rig

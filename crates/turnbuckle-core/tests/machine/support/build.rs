@@ -9,7 +9,7 @@ use turnbuckle_core::ids::{SessionId, TurnId};
 use turnbuckle_core::limits::{AgentLimits, TurnLimits};
 use turnbuckle_core::machine::*;
 use turnbuckle_core::message::UserMessage;
-use turnbuckle_core::model::{Block, ModelResponse};
+use turnbuckle_core::model::{Block, ModelRef, ModelResponse};
 use turnbuckle_core::time::Timestamp;
 use turnbuckle_core::tool::{AfterSuccess, Counts, Overlap, RunsOn, SideEffect, ToolTraits};
 use turnbuckle_core::usage::{FinishReason, Usage};
@@ -21,10 +21,11 @@ pub fn user(id: &str, text: &str) -> UserMessage {
         id: id.into(),
         turn: "t".into(),
         at: Timestamp::from_millis(START),
-        text: text.into(),
+        content: text.into(),
         author: Some("ada".into()),
         origin: Default::default(),
         surroundings: Default::default(),
+        client_id: None,
     }
 }
 
@@ -104,20 +105,9 @@ pub fn raw_call(wire_id: &str, name: &str, arguments: &str) -> Block {
 pub fn answer(blocks: Vec<Block>) -> ModelAnswer {
     let calls = blocks.iter().any(|b| matches!(b, Block::ToolCall { .. }));
     let finish = if calls { FinishReason::ToolCalls } else { FinishReason::Stop };
-    ModelAnswer {
-        response: ModelResponse {
-            blocks,
-            finish,
-            usage: Usage { input: Some(10), output: Some(5), ..Usage::default() },
-            provider: "p".into(),
-            model: "m".into(),
-            id: None,
-        },
-        chunks: Vec::new(),
-        estimated: false,
-        cost_micros: None,
-        directives: AnswerDirectives::default(),
-    }
+    let empty = ModelResponse::empty(&ModelRef::new("p", "m"), finish);
+    let usage = Usage { input: Some(10), output: Some(5), ..Usage::default() };
+    ModelAnswer::new(ModelResponse { blocks, usage, ..empty })
 }
 
 pub fn finished(blocks: Vec<Block>, finish: FinishReason) -> ModelAnswer {
@@ -166,12 +156,13 @@ pub fn breaks(message: &str) -> ExecuteResult {
 }
 
 pub fn run(check: &PrepareCall) -> Verdict {
-    Verdict::Run { args: check.args.clone() }
+    Verdict::Run { args: check.args.clone(), warnings: Vec::new() }
 }
 
 pub fn ask(check: &PrepareCall) -> Verdict {
     let question = Question { title: format!("Do {}?", check.tool), ..Question::default() };
-    Verdict::Ask { args: check.args.clone(), question: Box::new(question) }
+    let (args, question) = (check.args.clone(), Box::new(question));
+    Verdict::Ask { args, question, warnings: Vec::new() }
 }
 
 pub fn at_front_end(check: &PrepareCall) -> Verdict {
@@ -180,7 +171,7 @@ pub fn at_front_end(check: &PrepareCall) -> Verdict {
 }
 
 pub fn approve() -> Decision {
-    Decision::Approve { amendment: None, reason: None }
+    Decision::approve()
 }
 
 pub fn reject(reason: &str) -> Decision {

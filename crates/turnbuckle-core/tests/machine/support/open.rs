@@ -14,6 +14,7 @@ pub struct Open {
     pub effect: Effect,
     /// The deltas that were told.
     pub told: Vec<Chunk>,
+    pub weave: Weave,
     reply: Option<Reply>,
     cuts: Vec<(u32, u32)>,
     reports: usize,
@@ -56,7 +57,15 @@ pub enum Piece {
 
 impl Open {
     pub fn new(effect: Effect) -> Self {
-        Self { effect, told: Vec::new(), reply: None, cuts: Vec::new(), reports: 0, fitted: false }
+        Self {
+            effect,
+            told: Vec::new(),
+            weave: Weave::default(),
+            reply: None,
+            cuts: Vec::new(),
+            reports: 0,
+            fitted: false,
+        }
     }
 
     pub fn as_execution(&self) -> Option<(&AgentName, &ExecuteCall)> {

@@ -6,13 +6,14 @@ use super::world::{Act, World};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use turnbuckle_core::allowance::{Remember, RememberFor};
 use turnbuckle_core::error::{ModelError, ModelErrorKind, ToolError, ToolErrorCode};
 use turnbuckle_core::event::CallResult;
 use turnbuckle_core::limits::AgentLimits;
 use turnbuckle_core::machine::*;
 use turnbuckle_core::message::{ApprovalCard, Asks};
 use turnbuckle_core::model::Block;
-use turnbuckle_core::part::Native;
+use turnbuckle_core::part::{Native, NativeBlock};
 use turnbuckle_core::usage::{FinishReason, Purpose, Usage};
 
 pub struct Random {
@@ -211,12 +212,12 @@ fn word(rng: &mut Rng) -> &'static str {
 }
 
 fn signature() -> Native {
-    Native {
+    Native::from(NativeBlock {
         wire: "w".into(),
         provider: "p".into(),
         model: "m".into(),
         data: Arc::new(json!({"signature": "abc"})),
-    }
+    })
 }
 
 fn random_output(rng: &mut Rng) -> Value {
@@ -304,6 +305,7 @@ impl World for Random {
             (Asks::Decision, 3) => Act::Decide(Decision::Approve {
                 amendment: Some(Arc::new(json!({"n": 7, "null": null}))),
                 reason: Some("with care".into()),
+                remember: Some(Remember::of(RememberFor::Session)),
             }),
             (Asks::Decision, _) => Act::Decide(approve()),
             (Asks::ClientResult, 3) => {
@@ -324,6 +326,10 @@ impl World for Random {
         if rng.percent(20) {
             changes.texts.push((rng.below(3) as u32, "Rewritten.".into()));
             changes.link_snapshots.insert("thread:1".into(), Arc::new(json!({"title": "Hi"})));
+        }
+        if rng.percent(30) {
+            let call = rng.percent(50).then(|| Box::new(answer(vec![text("Parcels")])));
+            changes.title = Some(NewTitle { title: "Parcels".into(), call });
         }
         changes
     }

@@ -84,7 +84,8 @@ pub struct Sim<W> {
     clock: i64,
     rng: Rng,
     inputs: u32,
-    summaries: u32,
+    /// Model calls that no agent made: summaries and titles.
+    side_calls: u32,
 }
 
 /// Runs a turn to its end, or to where nobody acts on its cards.
@@ -125,7 +126,7 @@ impl<W: World> Sim<W> {
             clock: START,
             rng: Rng::of(seed, "driver"),
             inputs: 0,
-            summaries: 0,
+            side_calls: 0,
         }
     }
 
@@ -220,8 +221,15 @@ impl<W: World> Sim<W> {
         let known = self.out.effects.len();
         self.buffer.push(Recorded { n: self.turn.recorded(), at, input: input.clone() });
         let again = input == Input::Recover;
-        if let Input::Compacted { report, .. } = &input {
-            self.summaries += u32::from(report.summary_call.is_some());
+        match &input {
+            Input::Compacted { report, .. } => {
+                self.side_calls += u32::from(report.summary_call.is_some());
+            }
+            Input::Finalized { changes, .. } => {
+                let title = changes.title.as_ref();
+                self.side_calls += u32::from(title.is_some_and(|t| t.call.is_some()));
+            }
+            _ => {}
         }
         self.turn
             .handle(at, input.clone(), &mut self.out)
@@ -239,7 +247,7 @@ impl<W: World> Sim<W> {
 
     fn check_budgets(&self, from: usize) {
         let (meters, limits) = (self.turn.meters(), &self.turn.spec().limits);
-        let most = limits.max_model_calls + 1 + self.summaries;
+        let most = limits.max_model_calls + 1 + self.side_calls;
         assert!(meters.model_calls <= most, "{} model calls", meters.model_calls);
         assert!(meters.approvals <= limits.max_approvals, "{} approvals", meters.approvals);
         assert!(meters.tool_calls <= limits.max_tool_calls, "{} tool calls", meters.tool_calls);
@@ -423,16 +431,25 @@ impl<W: World> Sim<W> {
                     return self.input(Input::Compacted { step, report: Box::new(report) });
                 }
                 let at = self.now();
+                let entries = self.turn.recorded();
+                let place = (self.events.len() + self.out.events.len()) as u64;
                 match open.next_piece(&self.world, &call, stopping) {
                     Piece::Delta(delta) => {
+                        open.weave.begin(open.told.len(), entries, place);
                         open.told.push(Chunk(delta.block, delta.bytes, at.as_millis()));
                         let piece = delta.as_delta();
                         self.turn.delta(at, step, piece, &mut self.out).unwrap();
+                        open.weave.end((self.events.len() + self.out.events.len()) as u64);
                         self.open.insert(step, open);
                         return Ok(());
                     }
-                    Piece::Done(answer) => Input::ModelDone { step, answer: Box::new(answer) },
+                    Piece::Done(answer) => {
+                        let woven = open.weave.finish(entries, place);
+                        Input::ModelDone { step, answer: Box::new(ModelAnswer { woven, ..answer }) }
+                    }
                     Piece::Failed(error, partial) => {
+                        let woven = open.weave.finish(entries, place);
+                        let partial = partial.map(|answer| ModelAnswer { woven, ..answer });
                         Input::ModelFailed { step, error, partial: partial.map(Box::new) }
                     }
                 }

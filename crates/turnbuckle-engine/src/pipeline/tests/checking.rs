@@ -38,7 +38,7 @@ async fn a_valid_call_runs_with_the_very_arguments_it_came_with() {
         args: args.clone(),
         stage: PrepareStage::First,
     };
-    let Verdict::Run { args: same } = prepare(&env, &call).await else { panic!("it is valid") };
+    let Verdict::Run { args: same, .. } = prepare(&env, &call).await else { panic!("it is valid") };
     assert!(Arc::ptr_eq(&args, &same), "nothing is copied when nothing changes");
 }
 
@@ -232,8 +232,13 @@ async fn the_schema_sees_what_the_tools_check_made_of_the_arguments() {
         })
     };
     let env = env([tool()]);
-    assert_eq!(check(&env, "send_mail", json!({"to": ["ada"]})).await, runs(json!({"to": "ada"})));
-    let view = result(real(&env, "send_mail", json!({"to": "ada"})).await);
+    let warnings = vec!["one recipient taken from a list".to_owned()];
+    let args = json!({"to": "ada"});
+    let checked = Verdict::Run { args: args.clone().into(), warnings: warnings.clone() };
+    assert_eq!(check(&env, "send_mail", json!({"to": ["ada"]})).await, checked);
+    // What was assumed is told with the result, even by a process that did not check the call itself.
+    let other = self::env([tool()]);
+    let view = result(warned(&other, "send_mail", args, warnings).await);
     assert_eq!(*view.output, json!({"to": "ada"}));
     assert_eq!(
         view.model_view.as_deref(),
@@ -371,7 +376,7 @@ proptest! {
             let env = env([pinned()]);
             in_support(&env);
             let stage = if first { PrepareStage::First } else { approved(changes) };
-            if let Verdict::Run { args } = check_at(&env, "send_mail", args, stage).await {
+            if let Verdict::Run { args, .. } = check_at(&env, "send_mail", args, stage).await {
                 assert_eq!(args["inbox"], json!("support"));
                 assert!(args["to"].is_string());
             }

@@ -1,14 +1,17 @@
 //! Who is asked, and what is forbidden.
 
 use crate::pipeline::testing::*;
-use crate::pipeline::{Allowance, PipelineEnv, Policy, PolicyDecision, Rule, Taints};
+use crate::pipeline::{Allowances, PipelineEnv, Policy, PolicyDecision, Rule, Taints};
 use crate::tool::{Approval, Clock, FnTool, ToolScope};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
+use turnbuckle_core::allowance::ArgTest;
 use turnbuckle_core::error::{ToolError, ToolErrorCode};
 use turnbuckle_core::machine::{Question, Verdict};
 use turnbuckle_core::time::Timestamp;
+use turnbuckle_store::Allowance;
+use turnbuckle_store::conformance::{Effect, FaultStore, Op, gone};
 
 fn with_rules(tool: FnTool, rules: Value) -> PipelineEnv {
     let mut env = env([tool]);
@@ -48,7 +51,11 @@ async fn the_card_shows_what_would_run() {
         editable: None,
         expires_at: Some(Timestamp::from_millis(61_000)),
     };
-    let asked = Verdict::Ask { args: json!({"to": "a"}).into(), question: Box::new(question) };
+    let asked = Verdict::Ask {
+        args: json!({"to": "a"}).into(),
+        question: Box::new(question),
+        warnings: vec!["no body given".into()],
+    };
     assert_eq!(check(&env, "send_mail", json!({"to": "a"})).await, asked);
 }
 
@@ -67,13 +74,13 @@ async fn a_predicate_that_fails_or_panics_is_no_consent() {
         Some("panic") => panic!("boom"),
         _ => Ok(true),
     });
-    let env = env([tool]);
+    let mut env = env([tool]);
     assert_eq!(fate(&env, json!({"to": "me"})).await, "run");
     assert_eq!(fate(&env, json!({"to": "you"})).await, "ask");
     let because = "ask You are asked because the tool could not decide whether it needs approval:";
     assert_eq!(fate(&env, json!({"to": "fail"})).await, format!("{because} no directory"));
     assert_eq!(fate(&env, json!({"to": "panic"})).await, format!("{because} boom"));
-    env.allowances.remember(Allowance::tool("send_mail"));
+    env.allowances = allowed([always("send_mail")]).await;
     assert_eq!(fate(&env, json!({"to": "you"})).await, "run");
     assert_eq!(fate(&env, json!({"to": "panic"})).await, format!("{because} boom"));
 }
@@ -141,14 +148,60 @@ async fn a_rule_in_code_that_panics_asks() {
 
 #[tokio::test]
 async fn always_allow_answers_a_question_but_lifts_no_denial() {
-    let exact = json!({"to": "a", "body": "b"});
-    let asking = with_rules(send(), json!([{"decision": "ask"}]));
-    asking.allowances.remember(Allowance::exactly("send_mail", &exact));
-    assert_eq!(fate(&asking, exact.clone()).await, "run");
-    assert_eq!(fate(&asking, json!({"to": "a", "body": "c"})).await, "ask");
-    let denying = with_rules(send(), json!([{"decision": "deny"}]));
-    denying.allowances.remember(Allowance::tool("send_mail"));
-    assert_eq!(fate(&denying, exact).await, "deny");
+    let args = json!({"to": "a", "body": "b"});
+    let mut asking = with_rules(send(), json!([{"decision": "ask"}]));
+    asking.allowances = allowed([always("send_mail")]).await;
+    assert_eq!(fate(&asking, args.clone()).await, "run");
+    let mut denying = with_rules(send(), json!([{"decision": "deny"}]));
+    denying.allowances = asking.allowances.clone();
+    assert_eq!(fate(&denying, args).await, "deny");
+}
+
+#[tokio::test]
+async fn always_allow_reaches_as_far_as_it_was_said() {
+    let args = json!({"to": "a"});
+    let told = always("send_mail");
+    for (allowance, expected) in [
+        (told.clone(), "run"),
+        (Allowance { session: Some("s".into()), ..told.clone() }, "run"),
+        (Allowance { session: Some("other".into()), ..told.clone() }, "ask"),
+        (Allowance { user: "bob".into(), ..told.clone() }, "ask"),
+        (Allowance { agent: "main2".into(), ..told.clone() }, "ask"),
+        (always("send_mails"), "ask"),
+    ] {
+        let mut env = env([send().approval(Approval::Always)]);
+        env.allowances = allowed([allowance.clone()]).await;
+        assert_eq!(fate(&env, args.clone()).await, expected, "{allowance:?}");
+    }
+}
+
+#[tokio::test]
+async fn always_allow_may_test_the_arguments() {
+    let test = |test: Value| serde_json::from_value::<ArgTest>(test).unwrap();
+    let bounded = Allowance {
+        args: vec![
+            test(json!({"path": "to", "one_of": ["a", "b"]})),
+            test(json!({"path": "cc", "present": false})),
+        ],
+        ..always("send_mail")
+    };
+    let untestable =
+        Allowance { args: vec![test(json!({"path": "to", "above": 1}))], ..always("send_mail") };
+    let mut env = env([send().approval(Approval::Always)]);
+    env.allowances = allowed([bounded, untestable]).await;
+    assert_eq!(fate(&env, json!({"to": "b"})).await, "run");
+    assert_eq!(fate(&env, json!({"to": "c"})).await, "ask");
+    assert_eq!(fate(&env, json!({"to": "a", "cc": "boss"})).await, "ask");
+}
+
+#[tokio::test]
+async fn a_person_is_asked_while_what_they_allowed_cannot_be_read() {
+    let store = FaultStore::new(allowing([always("send_mail")]).await);
+    let mut env = env([send().approval(Approval::Always)]);
+    env.allowances = Allowances::Kept(Arc::new(store.clone()));
+    store.fail(Op::Allowances, 0, 1, Effect::None, gone());
+    assert_eq!(fate(&env, json!({"to": "a"})).await, "ask");
+    assert_eq!(fate(&env, json!({"to": "a"})).await, "run");
 }
 
 #[tokio::test]
@@ -161,7 +214,7 @@ async fn tainted_data_asks_even_where_always_was_said() {
         ]}))
         .unwrap(),
     );
-    env.allowances.remember(Allowance::tool("send_mail"));
+    env.allowances = allowed([always("send_mail")]).await;
     assert_eq!(fate(&env, json!({"to": "a"})).await, "run");
     env.taints = Arc::new(Taints::of_finished(&env.toolbox, [&"web".into()]));
     assert_eq!(fate(&env, json!({"to": "a"})).await, "ask");

@@ -8,6 +8,9 @@ use super::scenes::{linked, list, text};
 use super::sight::{Came, Sight};
 use super::words::{amount, first_sentences, says, split_deadline, subject, thread_id, when};
 
+/// Most reminders of one message.
+const MOST_REMINDERS: usize = 4;
+
 /// Reads the thread and the article that fits it, then writes.
 pub(super) fn reply(sight: &Sight) -> Vec<Call> {
     if sight.has_made_any("reply_to_thread") {
@@ -44,7 +47,9 @@ fn thread_to_answer(sight: &Sight) -> Vec<Call> {
     // What the user names goes before what was spoken of.
     let named = thread_id(sight.ask());
     let words = subject(sight.ask());
-    let meant = named.or(found).or_else(|| sight.thread().filter(|_| words.is_none()));
+    let newest = says(sight.ask(), &["newest", "latest"]);
+    let spoken_of = || sight.thread().filter(|_| words.is_none() && !newest);
+    let meant = named.or(found).or_else(spoken_of);
     if let Some(thread) = meant {
         return vec![Call::new("get_thread", json!({"thread": thread}))];
     }
@@ -118,14 +123,18 @@ pub(super) fn close_reply(sight: &Sight) -> Option<String> {
     }
 }
 
-/// What is to be done, by when, and what it is about.
-fn wanted(ask: &str) -> (String, Option<String>) {
+/// What is to be done, and by when; several things when a message names several.
+fn wanted(ask: &str) -> Vec<(String, Option<String>)> {
     let lower = ask.to_lowercase();
     let starts =
         ["remind me to ", "remind me about ", "remind me ", "reminder to ", "task to ", "task: "];
     let start = starts.iter().find_map(|start| Some(lower.find(start)? + start.len()));
     let rest = start.and_then(|start| ask.get(start..)).unwrap_or(ask);
-    let (title, deadline) = split_deadline(rest);
+    rest.split(" and remind me to ").take(MOST_REMINDERS).map(one_wanted).collect()
+}
+
+fn one_wanted(text: &str) -> (String, Option<String>) {
+    let (title, deadline) = split_deadline(text.trim().trim_end_matches(','));
     let mut letters = title.trim().chars();
     let title = letters
         .next()
@@ -135,35 +144,61 @@ fn wanted(ask: &str) -> (String, Option<String>) {
 }
 
 pub(super) fn remind(sight: &Sight) -> Vec<Call> {
-    let (title, deadline) = wanted(sight.ask());
+    let wanted = wanted(sight.ask());
     if sight.has_made_any("create_task") {
         return Vec::new();
     }
-    let Some(found) = sight.gave("list_tasks") else {
-        return vec![Call::new("list_tasks", json!({"search": title, "limit": 3}))];
-    };
-    if same_task(found, &title).is_some() {
-        return Vec::new();
+    if !sight.has_made_any("list_tasks") {
+        return wanted
+            .into_iter()
+            .map(|(title, _)| Call::new("list_tasks", json!({"search": title, "limit": 3})))
+            .collect();
     }
+    let missing = wanted.into_iter().filter(|(title, _)| known_task(sight, title).is_none());
+    missing.map(|(title, deadline)| creation(sight, &title, deadline)).collect()
+}
+
+fn creation(sight: &Sight, title: &str, deadline: Option<String>) -> Call {
     let mut args = json!({"title": title, "assignees": ["me"]});
     if let Some(map) = args.as_object_mut() {
         map.extend(deadline.map(|deadline| ("deadline".to_owned(), json!(deadline))));
         let thread = thread_id(sight.ask());
         map.extend(thread.map(|thread| ("links".to_owned(), json!([thread]))));
     }
-    vec![Call::new("create_task", args)]
+    Call::new("create_task", args)
 }
 
-fn same_task<'a>(found: &'a Value, title: &str) -> Option<&'a Value> {
-    list(found, "tasks")
-        .iter()
+/// A task of that title, among those that were found.
+fn known_task<'a>(sight: &'a Sight, title: &str) -> Option<&'a Value> {
+    let found = all_came(sight, "list_tasks").filter_map(|came| match came {
+        Came::Gave { value, .. } => Some(value),
+        Came::Rejected(_) | Came::Failed(_) => None,
+    });
+    found
+        .flat_map(|found| list(found, "tasks"))
         .find(|task| text(task, "title").is_some_and(|known| known.eq_ignore_ascii_case(title)))
 }
 
+fn all_came<'a>(sight: &'a Sight, tool: &'static str) -> impl Iterator<Item = &'a Came> {
+    sight.done().iter().filter(move |done| done.tool == tool).map(|done| &done.came)
+}
+
 pub(super) fn close_remind(sight: &Sight) -> Option<String> {
-    let (title, _) = wanted(sight.ask());
-    match sight.came("create_task") {
-        Some(Came::Gave { value, changed }) => {
+    let known = wanted(sight.ask()).into_iter().filter_map(|(title, _)| {
+        let task = known_task(sight, &title)?;
+        Some(format!(
+            "There is such a task already: {}. No second one was created.",
+            linked(text(task, "title")?, text(task, "id")?)
+        ))
+    });
+    let created = all_came(sight, "create_task").filter_map(close_creation);
+    let all: Vec<String> = known.chain(created).collect();
+    (!all.is_empty()).then(|| all.join("\n\n"))
+}
+
+fn close_creation(came: &Came) -> Option<String> {
+    match came {
+        Came::Gave { value, changed } => {
             let name = linked(text(value, "title")?, text(value, "id")?);
             if value.get("_captured").is_some() {
                 return Some(format!("The task {name} waits for review; nothing was created."));
@@ -173,16 +208,8 @@ pub(super) fn close_remind(sight: &Sight) -> Option<String> {
             let how = if changed.is_some() { ", as you changed it" } else { "" };
             Some(format!("The task {name} was created{how}, {due}."))
         }
-        Some(Came::Rejected(why)) => Some(format!("No task was created. {why}")),
-        Some(Came::Failed(_)) => Some("No task was created.".to_owned()),
-        None => {
-            let found = sight.gave("list_tasks")?;
-            let known = same_task(found, &title)?;
-            Some(format!(
-                "There is such a task already: {}. No second one was created.",
-                linked(text(known, "title")?, text(known, "id")?)
-            ))
-        }
+        Came::Rejected(why) => Some(format!("No task was created. {why}")),
+        Came::Failed(_) => Some("No task was created.".to_owned()),
     }
 }
 

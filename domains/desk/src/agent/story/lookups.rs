@@ -275,7 +275,7 @@ pub(super) fn close_introduction(sight: &Sight) -> Option<String> {
                    - “What is open?”, “Which deliveries are late?”\n\
                    - “What about BR-10007?”\n\
                    - “Reply to thread 12” (you approve it, change it or reject it)\n\
-                   - “Remind me to call the carrier tomorrow at 15:00”\n\
+                   - “Remind me to call the carrier tomorrow at 15:00”, or of several things: “… and remind me to count the stock in 3 days”\n\
                    - “Refund 12.50 of BR-10007 because it came late”\n\
                    - “Plan my morning”, then “Step 2 is done”\n\
                    - “How do I descale the Bramling One?”, “Who works in billing?”"

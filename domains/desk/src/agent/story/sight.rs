@@ -46,7 +46,7 @@ impl Sight {
             .rposition(|entry| is_from_a_person(entry))
             .or_else(|| entries.iter().rposition(|entry| matches!(entry.item, Item::User { .. })));
         let ask = match asked.and_then(|at| entries.get(at)).map(|entry| &entry.item) {
-            Some(Item::User { text }) => text.clone(),
+            Some(Item::User { content }) => content.text().into_owned(),
             _ => String::new(),
         };
         let turn = asked.and_then(|at| entries.get(at + 1..)).unwrap_or_default();
@@ -154,8 +154,8 @@ fn said(entries: &[std::sync::Arc<Entry>]) -> String {
                     }
                 }
             }
-            Item::User { text } => {
-                out.push_str(text);
+            Item::User { content } => {
+                out.push_str(&content.text());
                 out.push('\n');
             }
             Item::ToolResults { .. } | Item::System { .. } => {}

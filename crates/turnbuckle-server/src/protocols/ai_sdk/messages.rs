@@ -1,0 +1,220 @@
+//! Stored messages as UI messages: the same that a client builds from the stream.
+
+use super::ClientTools;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use turnbuckle_core::content::{Content, ContentPart, Source};
+use turnbuckle_core::error::ToolErrorCode;
+use turnbuckle_core::ids::{CallId, MessageId, SessionId};
+use turnbuckle_core::message::{
+    ApprovalCard, Asks, AssistantMessage, CardStatus, Message, SystemBody, SystemMessage,
+    UserMessage,
+};
+use turnbuckle_core::part::{InputKind, Part, ToolCallPart, ToolCallStatus};
+
+/// The cards of a conversation by their calls.
+pub(super) type Cards<'a> = BTreeMap<&'a CallId, (&'a MessageId, &'a ApprovalCard)>;
+
+/// Collects cards.
+pub(super) fn cards<'a>(messages: impl IntoIterator<Item = &'a SystemMessage>) -> Cards<'a> {
+    let card = |message: &'a SystemMessage| match &message.body {
+        SystemBody::Approval(card) => Some((&card.call, (&message.id, &**card))),
+        SystemBody::Note { .. } => None,
+    };
+    messages.into_iter().filter_map(card).collect()
+}
+
+/// Stored messages, in order. Notes are no messages of this protocol.
+pub(super) fn all(session: &SessionId, messages: &[Message], tools: &ClientTools) -> Vec<Value> {
+    let mut tools = tools.clone();
+    let system = messages.iter().filter_map(|message| match message {
+        Message::System(message) => Some(message),
+        _ => None,
+    });
+    let cards = cards(system);
+    let mut out = Vec::new();
+    for message in messages {
+        match message {
+            Message::User(user) => {
+                tools.offer(user);
+                out.push(of_user(session, user));
+            }
+            Message::Assistant(message) => out.push(of_assistant(message, &cards, &tools)),
+            Message::System(_) => {}
+        }
+    }
+    out
+}
+
+/// A person's message.
+pub(super) fn of_user(session: &SessionId, message: &UserMessage) -> Value {
+    let id = message.client_id.clone().unwrap_or_else(|| message.id.to_string());
+    let parts: Vec<Value> = match &message.content {
+        Content::Text(text) => vec![json!({"type": "text", "text": text})],
+        Content::Parts(parts) => parts.iter().map(|part| of_part(session, part)).collect(),
+    };
+    json!({"id": id, "role": "user", "parts": parts})
+}
+
+fn of_part(session: &SessionId, part: &ContentPart) -> Value {
+    let (mime, name, source) = match part {
+        ContentPart::Text { text } => return json!({"type": "text", "text": text}),
+        ContentPart::Image(image) => (json!(image.mime), image.name.as_deref(), &image.source),
+        ContentPart::File(file) => (json!(file.mime), Some(file.name.as_str()), &file.source),
+    };
+    let url = match source {
+        Source::Data(data) => {
+            let (mime, data) = (mime.as_str().unwrap_or_default(), json!(data));
+            format!("data:{mime};base64,{}", data.as_str().unwrap_or_default())
+        }
+        Source::Url(url) => url.to_string(),
+        Source::Blob(blob) => format!("/v1/sessions/{session}/blobs/{}", blob.id),
+    };
+    let mut fields = json!({"type": "file", "mediaType": mime, "url": url});
+    if let (Some(name), Value::Object(fields)) = (name, &mut fields) {
+        fields.insert("filename".to_owned(), json!(name));
+    }
+    fields
+}
+
+/// A turn as one message. `tools` are those that the client runs.
+pub(super) fn of_assistant(
+    message: &AssistantMessage,
+    cards: &Cards<'_>,
+    tools: &ClientTools,
+) -> Value {
+    let mut parts = Vec::new();
+    let mut step = None;
+    for part in &message.parts {
+        let shows = match part {
+            Part::Text(text) | Part::Thinking(text) => !text.text.is_empty(),
+            Part::ToolCall(_) => true,
+            Part::Input(_) | Part::Native(_) => false,
+        };
+        if shows && step.replace(part.iteration()) != Some(part.iteration()) {
+            parts.push(json!({"type": "step-start"}));
+        }
+        match part {
+            Part::Text(text) if shows => {
+                parts.push(json!({"type": "text", "text": text.text, "state": "done"}));
+            }
+            Part::Thinking(text) if shows => {
+                parts.push(json!({"type": "reasoning", "text": text.text, "state": "done"}));
+            }
+            Part::ToolCall(call) => {
+                parts.push(of_call(call, cards, tools));
+                asked(call, cards, &mut parts);
+            }
+            Part::Input(input) if input.kind == InputKind::Steering => {
+                let text = input.content.outline();
+                parts.push(json!({"type": "data-steering", "data": {"text": text}}));
+            }
+            _ => {}
+        }
+    }
+    json!({
+        "id": message.id, "role": "assistant", "parts": parts, "metadata": {"turn": message.turn},
+    })
+}
+
+/// The calls of nested agents that people were asked to decide, as the stream shows them.
+fn asked(call: &ToolCallPart, cards: &Cards<'_>, parts: &mut Vec<Value>) {
+    for inner in call.child.iter().flat_map(|child| child.calls()) {
+        if cards.get(&inner.id).is_some_and(|(_, card)| card.asks == Asks::Decision) {
+            parts.push(of_call(inner, cards, &ClientTools::default()));
+        }
+        asked(inner, cards, parts);
+    }
+}
+
+fn of_call(call: &ToolCallPart, cards: &Cards<'_>, tools: &ClientTools) -> Value {
+    let mut fields = Map::new();
+    let mut set = |name: &str, value: Value| fields.insert(name.to_owned(), value);
+    match tools.has(&call.name) {
+        true => set("type", json!(format!("tool-{}", call.name))),
+        false => {
+            set("type", json!("dynamic-tool"));
+            set("toolName", json!(call.name))
+        }
+    };
+    set("toolCallId", json!(call.id));
+    match &call.args {
+        Some(args) => set("input", (**args).clone()),
+        None => set("rawInput", json!(call.arguments)),
+    };
+    let card = cards.get(&call.id).filter(|(_, card)| card.asks == Asks::Decision);
+    let state = match ending(call) {
+        None if card.is_some_and(|(_, card)| card.status == CardStatus::Pending) => {
+            "approval-requested"
+        }
+        None if card.is_some() => "approval-responded",
+        None if call.args.is_some() => "input-available",
+        None => "input-streaming",
+        Some(Ending::Given(output)) => {
+            set("output", output);
+            "output-available"
+        }
+        Some(Ending::Denied) => "output-denied",
+        Some(Ending::Failed(text)) => {
+            set("errorText", json!(text));
+            "output-error"
+        }
+    };
+    set("state", json!(state));
+    if let Some((id, card)) = card {
+        let mut approval = Map::new();
+        approval.insert("id".to_owned(), json!(id));
+        approval.insert("descriptor".to_owned(), descriptor(card));
+        if card.status != CardStatus::Pending {
+            approval.insert("approved".to_owned(), json!(card.status == CardStatus::Approved));
+        }
+        if let Some(reason) = card.decided.as_ref().and_then(|decided| decided.reason.as_ref()) {
+            approval.insert("reason".to_owned(), json!(reason));
+        }
+        set("approval", Value::Object(approval));
+    }
+    Value::Object(fields)
+}
+
+/// What came of a call.
+pub(super) enum Ending {
+    /// It gave this.
+    Given(Value),
+    /// A person said no.
+    Denied,
+    /// It failed, or was not run.
+    Failed(String),
+}
+
+/// What came of a call; `None` while that is open.
+pub(super) fn ending(call: &ToolCallPart) -> Option<Ending> {
+    if !call.status.is_settled() {
+        return None;
+    }
+    let given = || call.output.as_deref().cloned().unwrap_or_default();
+    Some(match (&call.error, call.status) {
+        (Some(error), _) if error.code == ToolErrorCode::Rejected => Ending::Denied,
+        (Some(error), _) => Ending::Failed(error.message.clone()),
+        (None, ToolCallStatus::Completed) => Ending::Given(given()),
+        (None, _) => Ending::Failed("The call has no result.".to_owned()),
+    })
+}
+
+/// What a person is told of a question, and which arguments they may change.
+pub(super) fn descriptor(card: &ApprovalCard) -> Value {
+    let mut fields = Map::new();
+    fields.insert("title".to_owned(), json!(card.title));
+    let optional = [
+        ("reason", card.reason.as_ref().map(|reason| json!(reason))),
+        ("digest", card.digest.as_deref().cloned()),
+        ("editable", card.editable.as_deref().cloned()),
+        ("agent", card.agent.as_ref().map(|agent| json!(agent))),
+        ("expiresAt", card.expires_at.map(|at| json!(at))),
+    ];
+    for (name, value) in optional {
+        if let Some(value) = value {
+            fields.insert(name.to_owned(), value);
+        }
+    }
+    Value::Object(fields)
+}

@@ -1,0 +1,398 @@
+//! One answer as a UI message stream: from its beginning, or from where it goes on after an approval.
+
+use super::chunk::{Chunk, DONE, Reason, aside};
+use super::messages::{self, Ending, descriptor, ending};
+use super::{ClientTools, Profile};
+use crate::dto::TurnEnd;
+use crate::live::{Dialect, Flow, Frames, Place, Told};
+use crate::protocols::GONE;
+use crate::protocols::shown::{
+    BrokenAt, Change, Mend, Overlap, Prose, ProseId, Scope, Shown, Sink,
+};
+use crate::protocols::track::Track;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use turnbuckle_core::event::EventKind;
+use turnbuckle_core::fold::TurnFold;
+use turnbuckle_core::ids::{CallId, MessageId, TurnId};
+use turnbuckle_core::message::{ApprovalCard, Asks, CardStatus};
+use turnbuckle_core::outcome::{ExhaustedReason, Outcome};
+use turnbuckle_core::part::{InputPart, ToolCallPart};
+
+/// Where in its turn a stream begins.
+#[derive(Clone, Debug)]
+pub(super) enum Since {
+    /// At the beginning.
+    Beginning,
+    /// Where the first of these cards is decided; the client has what was before.
+    Decision(BTreeSet<MessageId>),
+}
+
+/// An answer being written.
+pub(super) struct Stream {
+    page: Page,
+    since: Since,
+    track: Track,
+    shown: Shown,
+    over: bool,
+}
+
+/// What a stream knows besides the turn.
+struct Page {
+    profile: Profile,
+    /// The tools that the client runs.
+    tools: ClientTools,
+    /// The calls that the client knows; of others nothing may be said.
+    announced: BTreeSet<CallId>,
+    /// Whether the stream has begun in the turn's events.
+    speaks: bool,
+    /// Whether the client is told of answers to cards: it gave those since which it reads.
+    tells_answers: bool,
+    /// Whether the client shows what is not so, and could not be told.
+    wrong: bool,
+}
+
+impl Stream {
+    pub(super) fn new(profile: Profile, turn: TurnId, since: Since, tools: ClientTools) -> Self {
+        let speaks = matches!(since, Since::Beginning);
+        let announced = BTreeSet::new();
+        let page = Page { profile, tools, announced, speaks, tells_answers: speaks, wrong: false };
+        Self { page, since, track: Track::new(turn), shown: Shown::new(Overlap::Free), over: false }
+    }
+
+    fn close(&mut self, frames: &mut Frames) {
+        let mut writer = Writer { page: &mut self.page, frames };
+        self.shown.close(self.track.messages(), &mut writer);
+    }
+
+    /// The stream ends with these.
+    fn end(&mut self, frames: &mut Frames, last: &[Chunk]) {
+        if std::mem::replace(&mut self.over, true) {
+            return;
+        }
+        self.close(frames);
+        if self.page.wrong
+            && let Some(message) = &self.track.messages().assistant
+        {
+            let cards = messages::cards(&self.track.messages().cards);
+            let whole = messages::of_assistant(message, &cards, &self.page.tools);
+            frames.data(&aside("message", &whole).to_string());
+        }
+        for chunk in last {
+            write(frames, chunk);
+        }
+        frames.data(DONE);
+    }
+
+    fn metadata(&self, outcome: &Outcome) -> Value {
+        let message = self.track.messages().assistant.as_ref();
+        let usage = message.map(|message| message.usage()).unwrap_or_default();
+        json!({
+            "turn": self.track.turn(),
+            "outcome": outcome,
+            "usage": {
+                "inputTokens": usage.prompt(),
+                "outputTokens": usage.output.unwrap_or(0),
+            },
+        })
+    }
+
+    /// What happened besides the message.
+    fn tell(&mut self, kind: &EventKind, frames: &mut Frames) {
+        let name = match kind {
+            EventKind::PlanUpdated { .. } => "plan",
+            EventKind::RouteSelected { .. } => "route-selected",
+            EventKind::ContextCompacted { .. } => "context-compacted",
+            EventKind::ContextOverflowed { .. } => "context-overflowed",
+            EventKind::TaskStarted { .. } => "task-started",
+            EventKind::ModelRetry { .. } => "model-retry",
+            EventKind::ModelReplaced { .. } => "model-replaced",
+            EventKind::LinkSnapshots { .. } => "link-snapshots",
+            EventKind::SessionTitleUpdated { .. } => "session-title",
+            _ => return,
+        };
+        let mut data = serde_json::to_value(kind).unwrap_or_default();
+        if let Value::Object(fields) = &mut data {
+            fields.remove("type");
+        }
+        frames.data(&aside(name, &data).to_string());
+    }
+}
+
+impl Dialect for Stream {
+    fn begin(&mut self, frames: &mut Frames) {
+        let turn = self.track.turn();
+        let message_metadata = json!({"turn": turn});
+        write(frames, &Chunk::Start { message_id: turn.assistant_message(), message_metadata });
+    }
+
+    fn event(&mut self, _: Place, told: &Told<'_>, frames: &mut Frames) -> Flow {
+        let event = told.event;
+        let check = match self.track.take(event) {
+            Ok(Some(check)) => check,
+            Ok(None) => return Flow::On,
+            Err(error) => {
+                tracing::error!(turn = %event.turn, "a turn cannot be written as chunks: {error}");
+                let error_text = format!("The stream cannot go on: {error}.");
+                self.end(frames, &[Chunk::Error { error_text }]);
+                return Flow::End;
+            }
+        };
+        if let EventKind::TurnStarted { message, .. } = &event.kind {
+            self.page.tools.offer(message);
+        }
+        if let (Since::Decision(cards), EventKind::ApprovalDecided { card, .. }) =
+            (&self.since, &event.kind)
+            && cards.contains(card)
+        {
+            self.page.speaks = true;
+        }
+        let mut writer = Writer { page: &mut self.page, frames };
+        self.shown.sync(self.track.messages(), check, &mut writer);
+        if self.page.speaks {
+            self.tell(&event.kind, frames);
+        }
+        Flow::On
+    }
+
+    fn stored(&mut self, seq: u64) {
+        self.track.stored(seq);
+    }
+
+    fn turn_end(&mut self, end: &TurnEnd, frames: &mut Frames) {
+        if self.over || end.turn != *self.track.turn() {
+            return;
+        }
+        let message_metadata = self.metadata(&end.outcome);
+        let finish = |finish_reason| Chunk::Finish { finish_reason, message_metadata };
+        match &end.outcome {
+            // It goes on by itself.
+            Outcome::Paused if !end.idle => {}
+            Outcome::Paused => self.end(frames, &[finish(Reason::ToolCalls)]),
+            Outcome::Completed => self.end(frames, &[finish(Reason::Stop)]),
+            Outcome::Exhausted { reason: ExhaustedReason::OutputLimit } => {
+                self.end(frames, &[finish(Reason::Length)]);
+            }
+            Outcome::Exhausted { .. } => self.end(frames, &[finish(Reason::Other)]),
+            Outcome::Error { error } => {
+                self.end(frames, &[Chunk::Error { error_text: error.to_string() }]);
+            }
+            Outcome::Aborted { .. } => {
+                let reason = match self.page.profile {
+                    Profile::V6 => Reason::Other,
+                    Profile::V7 => Reason::Interrupted,
+                };
+                self.end(frames, &[Chunk::Abort { reason: "stopped" }, finish(reason)]);
+            }
+        }
+    }
+
+    fn deleted(&mut self, frames: &mut Frames) {
+        let error_text = "The chat was deleted.".to_owned();
+        self.end(frames, &[Chunk::Error { error_text }]);
+    }
+
+    fn bye(&mut self, why: &'static str, frames: &mut Frames) {
+        // An end without `finish` would look like success.
+        let error_text = format!("The stream ends before the answer does, since {why}: resume it.");
+        self.end(frames, &[Chunk::Error { error_text }]);
+    }
+
+    fn done(&mut self, frames: &mut Frames) {
+        self.end(frames, &[Chunk::Error { error_text: GONE.to_owned() }]);
+    }
+}
+
+fn write(frames: &mut Frames, chunk: &Chunk) {
+    // Our own types always have JSON.
+    frames.data(&serde_json::to_string(chunk).unwrap_or_default());
+}
+
+/// Writes chunks.
+struct Writer<'a> {
+    page: &'a mut Page,
+    frames: &'a mut Frames,
+}
+
+impl Writer<'_> {
+    fn write(&mut self, chunk: &Chunk) {
+        if self.page.speaks {
+            write(self.frames, chunk);
+        }
+    }
+
+    /// Whether a call is shown as one of the server's.
+    fn dynamic(&self, call: &ToolCallPart) -> bool {
+        !self.page.tools.has(&call.name)
+    }
+
+    fn announced(&self, call: &ToolCallPart) -> bool {
+        self.page.announced.contains(&call.id)
+    }
+
+    fn prose(&mut self, id: ProseId, chunk: impl FnOnce(String, Prose) -> Chunk) {
+        let ProseId { iteration, nth, kind } = id;
+        let name = match kind {
+            Prose::Text => format!("text-{iteration}-{nth}"),
+            Prose::Thinking => format!("reasoning-{iteration}-{nth}"),
+        };
+        self.write(&chunk(name, kind));
+    }
+
+    fn asked(
+        &mut self,
+        scope: &Scope<'_>,
+        call: &ToolCallPart,
+        id: &MessageId,
+        card: &ApprovalCard,
+    ) {
+        if card.asks != Asks::Decision {
+            return;
+        }
+        if !self.announced(call) {
+            self.page.announced.insert(call.id.clone());
+            self.write(&Chunk::ToolInputAvailable {
+                tool_call_id: call.id.clone(),
+                tool_name: call.name.clone(),
+                input: card.args.clone(),
+                dynamic: true,
+                title: Some(format!("{}: {}", scope.message.agent, card.title)),
+            });
+        }
+        self.write(&Chunk::ToolApprovalRequest {
+            approval_id: id.clone(),
+            tool_call_id: call.id.clone(),
+            approval_descriptor: descriptor(card),
+            reason: match self.page.profile {
+                Profile::V6 => None,
+                Profile::V7 => card.reason.clone(),
+            },
+        });
+    }
+
+    fn decided(&mut self, call: &ToolCallPart, id: &MessageId, card: &ApprovalCard) {
+        let tells = self.page.tells_answers && self.page.profile == Profile::V7;
+        if !tells || card.asks != Asks::Decision || !self.announced(call) {
+            return;
+        }
+        self.write(&Chunk::ToolApprovalResponse {
+            approval_id: id.clone(),
+            approved: card.status == CardStatus::Approved,
+            reason: card.decided.as_ref().and_then(|decided| decided.reason.clone()),
+        });
+    }
+
+    fn settled(&mut self, call: &ToolCallPart) {
+        if !self.announced(call) {
+            return;
+        }
+        let tool_call_id = call.id.clone();
+        match ending(call) {
+            Some(Ending::Given(output)) => {
+                let output = output.into();
+                self.write(&Chunk::ToolOutputAvailable { tool_call_id, output });
+            }
+            Some(Ending::Denied) => self.write(&Chunk::ToolOutputDenied { tool_call_id }),
+            Some(Ending::Failed(error_text)) if call.args.is_none() => {
+                let dynamic = self.dynamic(call);
+                self.write(&Chunk::ToolInputError {
+                    tool_call_id,
+                    tool_name: call.name.clone(),
+                    input: call.arguments.clone(),
+                    error_text,
+                    dynamic,
+                });
+            }
+            Some(Ending::Failed(error_text)) => {
+                self.write(&Chunk::ToolOutputError { tool_call_id, error_text });
+            }
+            None => {}
+        }
+    }
+
+    fn steered(&mut self, input: &InputPart) {
+        let text = input.content.outline();
+        match (self.page.profile, &input.message) {
+            (Profile::V7, Some(id)) => {
+                let parts = vec![json!({"type": "text", "text": text})];
+                self.write(&Chunk::SteeringMessage { id: id.to_string(), parts });
+            }
+            _ if self.page.speaks => {
+                let chunk = json!({"type": "data-steering", "data": {"text": text}});
+                self.frames.data(&chunk.to_string());
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Sink for Writer<'_> {
+    fn change(&mut self, scope: &Scope<'_>, change: Change<'_>) {
+        let outermost = scope.inside.is_none();
+        match change {
+            Change::Asked(call, id, card) => self.asked(scope, call, id, card),
+            Change::Decided(call, id, card) => self.decided(call, id, card),
+            Change::Settled(call) => self.settled(call),
+            // Of what nested agents do, only what people are asked about is shown.
+            _ if !outermost => {}
+            Change::StepBegan => self.write(&Chunk::StartStep),
+            Change::StepEnded => self.write(&Chunk::FinishStep),
+            Change::Began(id) => self.prose(id, |id, kind| match kind {
+                Prose::Text => Chunk::TextStart { id },
+                Prose::Thinking => Chunk::ReasoningStart { id },
+            }),
+            Change::More(id, text) => self.prose(id, |id, kind| match kind {
+                Prose::Text => Chunk::TextDelta { id, delta: text.to_owned() },
+                Prose::Thinking => Chunk::ReasoningDelta { id, delta: text.to_owned() },
+            }),
+            Change::Ended(id) => self.prose(id, |id, kind| match kind {
+                Prose::Text => Chunk::TextEnd { id },
+                Prose::Thinking => Chunk::ReasoningEnd { id },
+            }),
+            Change::CallBegan(call) => {
+                self.page.announced.insert(call.id.clone());
+                let dynamic = self.dynamic(call);
+                self.write(&Chunk::ToolInputStart {
+                    tool_call_id: call.id.clone(),
+                    tool_name: call.name.clone(),
+                    dynamic,
+                });
+            }
+            Change::ArgsMore(call, text) => self.write(&Chunk::ToolInputDelta {
+                tool_call_id: call.id.clone(),
+                input_text_delta: text.to_owned(),
+            }),
+            Change::ArgsEnded(_) => {}
+            Change::Input(call, input) => {
+                let dynamic = self.dynamic(call);
+                self.write(&Chunk::ToolInputAvailable {
+                    tool_call_id: call.id.clone(),
+                    tool_name: call.name.clone(),
+                    input: input.clone(),
+                    dynamic,
+                    title: None,
+                });
+            }
+            Change::Progress(call, data) => {
+                if self.page.speaks {
+                    let data = json!({"toolCallId": call.id, "data": data});
+                    self.frames.data(&aside("tool-progress", &data).to_string());
+                }
+            }
+            Change::Steered(input) => self.steered(input),
+        }
+    }
+
+    fn broken(&mut self, _: &TurnFold, step: BrokenAt) -> Mend {
+        match (self.page.profile, step) {
+            (Profile::V7, BrokenAt::OpenStep) => {
+                self.write(&Chunk::ResetStep);
+                Mend::RedoStep
+            }
+            _ => {
+                self.page.wrong |= self.page.speaks;
+                Mend::Adopt
+            }
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Cards, and results of tools that run in the front end.
+
+use crate::api::Api;
+use crate::auth::access::{Want, needs};
+use crate::auth::principal::Principal;
+use crate::dto::{
+    Answered, ApprovalFilter, ApprovalView, ApprovalsQuery, NewDecision, NewToolResult, Page, Role,
+    Verdict,
+};
+use crate::problem::{Answer, Problem};
+use crate::request::{Caller, limit};
+use serde_json::json;
+use std::sync::Arc;
+use turnbuckle_core::error::ToolError;
+use turnbuckle_core::ids::{CallId, MessageId};
+use turnbuckle_core::machine::Decision;
+use turnbuckle_store::{Card, CardQuery, CardStanding, Cursor, Posted, Session};
+
+/// Characters of a reason or of an error of the front end.
+const REASON: usize = 4000;
+
+impl Api {
+    /// Cards, oldest first: of the caller's sessions, for an approver of the whole tenant.
+    ///
+    /// # Errors
+    /// When the query is wrong; the store's.
+    pub async fn approvals(
+        &self,
+        who: &Principal,
+        query: ApprovalsQuery,
+    ) -> Answer<Page<ApprovalView>> {
+        if !who.is(Role::Approver) {
+            needs(who, Role::User)?;
+        }
+        let most = limit(query.limit, 50, 200)?;
+        let after = query.cursor.map(|cursor| cursor.parse::<Cursor>()).transpose();
+        let after = after.map_err(|e| Problem::field("cursor", e.to_string()))?;
+        let session = match &query.session {
+            None => None,
+            Some(id) => {
+                let session = self.session(who, id, Want::Read).await?;
+                Some(session.key.id)
+            }
+        };
+        let page = CardQuery {
+            session,
+            user: (!who.is(Role::Approver)).then(|| who.user.clone()),
+            standing: match query.status.unwrap_or_default() {
+                ApprovalFilter::Pending => CardStanding::Pending,
+                ApprovalFilter::Decided => CardStanding::Settled,
+                ApprovalFilter::All => CardStanding::Any,
+            },
+            after,
+            limit: most,
+            ..CardQuery::of(who.tenant.clone())
+        };
+        let page = self.store().cards(page).await?;
+        Ok(Page {
+            items: page.items.into_iter().filter_map(ApprovalView::of).collect(),
+            next: page.next.map(|cursor| cursor.to_string()),
+        })
+    }
+
+    /// One card.
+    ///
+    /// # Errors
+    /// Not found, whatever the reason; the store's.
+    pub async fn approval(&self, who: &Principal, id: &str) -> Answer<ApprovalView> {
+        let (card, _) = self.card(who, &id.into(), Want::Read).await?;
+        ApprovalView::of(card).ok_or_else(Problem::not_found)
+    }
+
+    async fn card(&self, who: &Principal, id: &MessageId, want: Want) -> Answer<(Card, Session)> {
+        let card = self.store().card(&who.tenant, id).await?;
+        let session = self.session(who, card.session.id.as_str(), want).await?;
+        Ok((card, session))
+    }
+
+    /// Stores a decision about a card.
+    ///
+    /// # Errors
+    /// Not found, whatever the reason; `already_decided`; `wrong_answer`; when a field is wrong; the store's.
+    pub async fn decide(
+        &self,
+        who: &Principal,
+        id: &str,
+        new: NewDecision,
+        idempotency_key: Option<String>,
+    ) -> Answer<Answered> {
+        let (card, session) = self.card(who, &id.into(), Want::Decide).await?;
+        if new.reason.as_ref().is_some_and(|reason| reason.chars().count() > REASON) {
+            let what = format!("must have at most {REASON} characters");
+            return Err(Problem::too_large("reason", what));
+        }
+        let decision = match new.decision {
+            Verdict::Approve => Decision::Approve {
+                amendment: new.amendment.map(|fields| Arc::new(fields.into())),
+                reason: new.reason,
+                remember: new.remember,
+            },
+            Verdict::Reject if new.amendment.is_some() => {
+                return Err(Problem::field("amendment", "cannot be given with `reject`"));
+            }
+            Verdict::Reject if new.remember.is_some() => {
+                return Err(Problem::field("remember", "cannot be given with `reject`"));
+            }
+            Verdict::Reject => Decision::Reject { reason: new.reason },
+        };
+        let card_id = card.message.id.clone();
+        let input = Posted::Decision { card: card_id, decision, by: Some(who.user.clone()) };
+        self.answer(card, session, input, idempotency_key).await
+    }
+
+    /// Stores a decision about a card, and that it was made.
+    ///
+    /// # Errors
+    /// As [`decide`](Self::decide); the audit log's.
+    pub async fn decide_on_record(
+        &self,
+        caller: &Caller,
+        id: &str,
+        new: NewDecision,
+        idempotency_key: Option<String>,
+    ) -> Answer<Answered> {
+        let action = match new.decision {
+            Verdict::Approve => "approval.approve",
+            Verdict::Reject => "approval.reject",
+        };
+        let detail = json!({
+            "amendment": new.amendment, "reason": new.reason, "remember": new.remember,
+        });
+        let answered = self.decide(&caller.who, id, new, idempotency_key).await?;
+        let (who, request) = (&caller.who, &caller.request);
+        self.audit(who, request, action, id, Some(&answered.session), detail).await?;
+        Ok(answered)
+    }
+
+    /// Stores the result of a tool that ran in the front end.
+    ///
+    /// # Errors
+    /// As [`decide`](Self::decide).
+    pub async fn tool_result(
+        &self,
+        who: &Principal,
+        call: &str,
+        new: NewToolResult,
+        idempotency_key: Option<String>,
+    ) -> Answer<Answered> {
+        let card = CallId::from(call).card();
+        let (card, session) = self.card(who, &card, Want::Talk).await?;
+        let result = match (new.output, new.error) {
+            (Some(output), None) => Ok(output),
+            (None, Some(error)) if error.message.chars().count() <= REASON => {
+                Err(ToolError::failed(error.message))
+            }
+            (None, Some(_)) => {
+                let what = format!("must have at most {REASON} characters");
+                return Err(Problem::too_large("error.message", what));
+            }
+            _ => return Err(Problem::field("output", "give either `output` or `error`")),
+        };
+        let (card_id, by) = (card.message.id.clone(), Some(who.user.clone()));
+        let input = Posted::ClientResult { card: card_id, result, by };
+        self.answer(card, session, input, idempotency_key).await
+    }
+
+    async fn answer(
+        &self,
+        card: Card,
+        session: Session,
+        input: Posted,
+        idempotency_key: Option<String>,
+    ) -> Answer<Answered> {
+        self.post(&session.key, input, idempotency_key).await?;
+        Ok(Answered {
+            approval: card.message.id,
+            session: session.key.id,
+            turn: card.message.turn,
+            after: session.next_seq.saturating_sub(1).to_string(),
+        })
+    }
+}

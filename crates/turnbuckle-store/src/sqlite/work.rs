@@ -1,0 +1,141 @@
+//! Jobs, schedules and background tasks: each operation in the module of its idea.
+
+use super::{SqliteStore, jobs, on, schedules, tasks};
+use crate::jobs::Jobs;
+use crate::model::{
+    Advance, Advanced, Enqueued, Job, JobKey, JobQuery, NewJob, NewSchedule, Notified, Page, Post,
+    QueueDepth, Retry, Schedule, ScheduleKey, ScheduleQuery, ScheduleState, TakeJobs, Task,
+    TaskEnded, TaskKey, TaskQuery, TaskStatus,
+};
+use crate::store::StoreFuture;
+use futures_util::FutureExt;
+use turnbuckle_core::json::Json;
+use turnbuckle_core::time::Timestamp;
+
+impl Jobs for SqliteStore {
+    fn enqueue(&self, job: NewJob) -> StoreFuture<'_, Enqueued> {
+        on!(self.writer, jobs::enqueue(job))
+    }
+
+    fn take_jobs(&self, take: TakeJobs) -> StoreFuture<'_, Vec<Job>> {
+        on!(self.writer, jobs::take(take))
+    }
+
+    fn prolong_job<'a>(
+        &'a self,
+        key: &'a JobKey,
+        fence: u64,
+        lease_ms: u64,
+        now: Timestamp,
+    ) -> StoreFuture<'a, ()> {
+        on!(self.writer, jobs::prolong(key, fence, lease_ms, now))
+    }
+
+    fn finish_job<'a>(
+        &'a self,
+        key: &'a JobKey,
+        fence: u64,
+        result: Option<Json>,
+        now: Timestamp,
+    ) -> StoreFuture<'a, Job> {
+        on!(self.writer, jobs::finish(key, fence, result, now))
+    }
+
+    fn fail_job<'a>(
+        &'a self,
+        key: &'a JobKey,
+        fence: u64,
+        error: &'a str,
+        retry: Retry,
+        now: Timestamp,
+    ) -> StoreFuture<'a, Job> {
+        on!(self.writer, jobs::fail(key, fence, error, retry, now))
+    }
+
+    fn job<'a>(&'a self, key: &'a JobKey) -> StoreFuture<'a, Job> {
+        on!(self.readers, jobs::read(key))
+    }
+
+    fn jobs(&self, query: JobQuery) -> StoreFuture<'_, Page<Job>> {
+        on!(self.readers, jobs::list(query))
+    }
+
+    fn requeue_job<'a>(&'a self, key: &'a JobKey, now: Timestamp) -> StoreFuture<'a, Job> {
+        on!(self.writer, jobs::requeue(key, now))
+    }
+
+    fn cancel_job<'a>(&'a self, key: &'a JobKey, now: Timestamp) -> StoreFuture<'a, Job> {
+        on!(self.writer, jobs::cancel(key, now))
+    }
+
+    fn delete_job<'a>(&'a self, key: &'a JobKey) -> StoreFuture<'a, ()> {
+        on!(self.writer, jobs::delete(key))
+    }
+
+    fn purge_jobs(&self, before: Timestamp, limit: u32) -> StoreFuture<'_, u64> {
+        on!(self.writer, jobs::purge(before, limit))
+    }
+
+    fn queue_depths(&self, now: Timestamp) -> StoreFuture<'_, Vec<QueueDepth>> {
+        on!(self.readers, jobs::depths(now))
+    }
+
+    fn put_schedule(&self, new: NewSchedule) -> StoreFuture<'_, Schedule> {
+        on!(self.writer, schedules::put(new))
+    }
+
+    fn schedule<'a>(&'a self, key: &'a ScheduleKey) -> StoreFuture<'a, Schedule> {
+        on!(self.readers, schedules::read(key))
+    }
+
+    fn schedules(&self, query: ScheduleQuery) -> StoreFuture<'_, Page<Schedule>> {
+        on!(self.readers, schedules::list(query))
+    }
+
+    fn set_schedule_state<'a>(
+        &'a self,
+        key: &'a ScheduleKey,
+        state: ScheduleState,
+        now: Timestamp,
+    ) -> StoreFuture<'a, Schedule> {
+        on!(self.writer, schedules::set_state(key, state, now))
+    }
+
+    fn delete_schedule<'a>(&'a self, key: &'a ScheduleKey) -> StoreFuture<'a, ()> {
+        on!(self.writer, schedules::delete(key))
+    }
+
+    fn due_schedules(&self, now: Timestamp, limit: u32) -> StoreFuture<'_, Vec<Schedule>> {
+        on!(self.readers, schedules::due(now, limit))
+    }
+
+    fn advance(&self, advance: Advance) -> StoreFuture<'_, Advanced> {
+        on!(self.writer, schedules::advance(advance))
+    }
+
+    fn end_task<'a>(
+        &'a self,
+        key: &'a TaskKey,
+        status: TaskStatus,
+        detail: Json,
+        now: Timestamp,
+    ) -> StoreFuture<'a, TaskEnded> {
+        on!(self.writer, tasks::end(key, status, detail, now))
+    }
+
+    fn task<'a>(&'a self, key: &'a TaskKey) -> StoreFuture<'a, Task> {
+        on!(self.readers, tasks::read(key))
+    }
+
+    fn tasks(&self, query: TaskQuery) -> StoreFuture<'_, Page<Task>> {
+        on!(self.readers, tasks::list(query))
+    }
+
+    fn due_notifications(&self, limit: u32) -> StoreFuture<'_, Vec<Task>> {
+        on!(self.readers, tasks::due(limit))
+    }
+
+    fn notify<'a>(&'a self, task: &'a TaskKey, post: Post) -> StoreFuture<'a, Notified> {
+        on!(self.writer, tasks::notify(task, post))
+    }
+}
