@@ -1,6 +1,6 @@
 //! Stores of a test's own, and servers of a test's own that it may stop.
 
-use super::HANG;
+use super::{HANG, until};
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection};
@@ -110,7 +110,7 @@ fn file(folder: &TempDir) -> PathBuf {
 
 impl Own {
     fn url(&self) -> String {
-        format!("{}?options[search_path]={}", self.server, self.name)
+        format!("{}?options[search_path]={1}&application_name={1}", self.server, self.name)
     }
 }
 
@@ -141,20 +141,22 @@ pub enum Lock {
 }
 
 impl Lock {
-    /// Lets commits through again. What dead processes asked for is called off first: Postgres would still carry it out.
+    /// Lets commits through again. What dead processes asked for is called off first: Postgres would still carry it out, even
+    /// what it has not begun to read.
     pub async fn release(self) {
         match self {
             Self::File(conn) => conn.close().await.unwrap(),
             Self::Postgres(mut conn) => {
-                loop {
-                    let waits = sqlx::query(
+                until("the connections of the dead end", async || {
+                    // Within a transaction this view stays as it was first seen.
+                    run(&mut conn, "SELECT pg_stat_clear_snapshot()").await;
+                    let others = sqlx::query(
                         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
-                         WHERE pg_backend_pid() = ANY (pg_blocking_pids(pid))",
+                         WHERE application_name = current_setting('application_name') AND pid <> pg_backend_pid()",
                     );
-                    if waits.fetch_all(&mut conn).await.unwrap().is_empty() {
-                        break;
-                    }
-                }
+                    others.fetch_all(&mut conn).await.unwrap().is_empty().then_some(())
+                })
+                .await;
                 conn.close().await.unwrap();
             }
         }
