@@ -16,20 +16,20 @@ impl Driver {
             Happened::Model(index, result) => {
                 self.flush(index)?;
                 let work = self.work.models.swap_remove(index);
-                self.model_ended(work, result)?;
+                self.model_ended(work, *result)?;
             }
             Happened::Compacted(index, fitted) => {
                 let work = self.work.compactions.swap_remove(index);
                 self.forgo_beside(work.effect.step, Purpose::Summary, &work.beside)?;
-                self.compacted(work.effect, fitted)?;
+                self.compacted(work.effect, *fitted)?;
             }
             Happened::Prepared(step, verdict) => {
-                self.feed(Input::Prepared { step, verdict: Box::new(verdict) })?;
+                self.feed(Input::Prepared { step, verdict })?;
             }
-            Happened::Executed(step, executed) => self.executed(step, executed)?,
+            Happened::Executed(step, executed) => self.executed(step, *executed)?,
             Happened::Titled(title) => {
                 if let Some(work) = self.work.title.take() {
-                    self.titled(work, title)?;
+                    self.titled(work, title.map(|title| *title))?;
                 }
             }
             Happened::Reports(reports) => {

@@ -49,7 +49,7 @@ impl Driver {
         for (index, call) in self.work.models.iter_mut().enumerate() {
             let polled = call.future.as_mut().poll(cx);
             if let Poll::Ready(result) = polled {
-                return Poll::Ready(Happened::Model(index, result));
+                return Poll::Ready(Happened::Model(index, Box::new(result)));
             }
             let before = self.work.pieces.len();
             let waiting = call.buffer.take_due(&mut self.work.pieces);
@@ -63,13 +63,13 @@ impl Driver {
         }
         for (index, work) in self.work.compactions.iter_mut().enumerate() {
             if let Poll::Ready(fitted) = work.future.as_mut().poll(cx) {
-                return Poll::Ready(Happened::Compacted(index, fitted));
+                return Poll::Ready(Happened::Compacted(index, Box::new(fitted)));
             }
         }
         if let Some(work) = &mut self.work.title
             && let Poll::Ready(title) = work.future.as_mut().poll(cx)
         {
-            return Poll::Ready(Happened::Titled(title));
+            return Poll::Ready(Happened::Titled(title.map(Box::new)));
         }
         if let Poll::Ready(happened) = self.poll_tools(cx) {
             return Poll::Ready(happened);
@@ -80,12 +80,19 @@ impl Driver {
     /// Checks and executions of calls.
     fn poll_tools(&mut self, cx: &mut Context<'_>) -> Poll<Happened> {
         if let Some((step, executed)) = self.work.early.take() {
-            return Poll::Ready(Happened::Executed(step, executed));
+            return Poll::Ready(Happened::Executed(step, Box::new(executed)));
         }
-        if let Poll::Ready(Some((step, verdict))) = self.work.prepares.poll_next_unpin(cx) {
-            return Poll::Ready(Happened::Prepared(step, verdict));
+        // Most polls are for a piece of an answer; asking an empty set means touching memory of its own.
+        if !self.work.prepares.is_empty()
+            && let Poll::Ready(Some((step, verdict))) = self.work.prepares.poll_next_unpin(cx)
+        {
+            return Poll::Ready(Happened::Prepared(step, Box::new(verdict)));
         }
-        let executed = self.work.executes.poll_next_unpin(cx);
+        let executed = if self.work.executes.is_empty() {
+            Poll::Pending
+        } else {
+            self.work.executes.poll_next_unpin(cx)
+        };
         // Reports a tool made before it ended come before its end.
         let reports = self.control.take_reports();
         if let Poll::Ready(Some((step, executed))) = executed {
@@ -93,7 +100,7 @@ impl Driver {
                 self.work.early = Some((step, executed));
                 return Poll::Ready(Happened::Reports(reports));
             }
-            return Poll::Ready(Happened::Executed(step, executed));
+            return Poll::Ready(Happened::Executed(step, Box::new(executed)));
         }
         if !reports.is_empty() {
             return Poll::Ready(Happened::Reports(reports));

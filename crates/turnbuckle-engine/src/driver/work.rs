@@ -104,6 +104,11 @@ impl Work {
         }
     }
 
+    /// Whether the end of the turn is all that is under way, and no more is wanted than a look at the session's row.
+    pub(crate) fn only_looks_up(&self) -> bool {
+        self.title.as_ref().is_some_and(|title| title.beside.is_none())
+    }
+
     /// Waits for the store, while what is under way goes on. It may hold a connection that the store needs, or be next in line
     /// for one; left standing, it would keep the very thing from coming that is waited for.
     pub(crate) async fn meanwhile<T>(&mut self, stored: impl Future<Output = T>) -> T {
@@ -154,15 +159,15 @@ fn all_go_on<T: Send + 'static>(
 /// What ended a wait.
 pub(crate) enum Happened {
     /// A model call ended; the index in [`Work::models`].
-    Model(usize, Result<ModelResponse, CallFailure>),
+    Model(usize, Box<Result<ModelResponse, CallFailure>>),
     /// The history was made to fit; the index in [`Work::compactions`].
-    Compacted(usize, super::request::Fitted),
+    Compacted(usize, Box<super::request::Fitted>),
     /// A call was checked.
-    Prepared(StepId, Verdict),
+    Prepared(StepId, Box<Verdict>),
     /// A call was executed.
-    Executed(StepId, Executed),
+    Executed(StepId, Box<Executed>),
     /// The session's title is there, or there is to be none.
-    Titled(Option<NewTitle>),
+    Titled(Option<Box<NewTitle>>),
     /// Deltas of a model call are due: those in [`Work::pieces`].
     Deltas(usize),
     /// Tools reported.

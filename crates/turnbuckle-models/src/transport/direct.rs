@@ -1,10 +1,11 @@
 //! Plain HTTP/1.1, in the task of the caller.
 //!
-//! `ureq-proto` keeps the protocol and touches no socket; the socket and when it is read are ours. Two things follow that
-//! streamed answers live by. A read takes all that has come, so that hundreds of small chunks are one piece and no task is
+//! `ureq-proto` keeps the protocol and touches no socket; the socket and when it is read are ours, and so is the reading of
+//! chunks. Two things follow that streamed answers live by. A read takes all that has come, so that hundreds of small chunks are one piece and no task is
 //! woken for another. And a connection that waits, for an answer or at rest, holds no buffers: they are lent for the moment
 //! of a read.
 
+use super::chunked::Chunked;
 use bytes::Bytes;
 use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Uri};
@@ -38,6 +39,8 @@ const LONGEST_HEAD: usize = 64 * 1024;
 /// Buffers kept for the next reads. As many are lent at once as there are threads.
 const KEPT_SCRATCH: usize = 16;
 
+const CLOSED: &str = "the server closed the connection before the end of the answer";
+
 type Cause = Box<dyn Error + Send + Sync>;
 
 /// The connections of one host.
@@ -56,6 +59,8 @@ struct Resting {
 struct Scratch {
     input: Vec<u8>,
     output: Vec<u8>,
+    /// What a read of chunks holds of the body.
+    body: Vec<u8>,
 }
 
 /// Why a request was not answered.
@@ -115,7 +120,10 @@ impl Direct {
         let mut body =
             DirectBody { open: None, stream: Some(stream), reuse, taken, home: self.clone() };
         match call.proceed() {
-            Some(RecvResponseResult::RecvBody(call)) => body.open = Some(Box::new(call)),
+            Some(RecvResponseResult::RecvBody(call)) => {
+                let chunks = (call.body_mode() == BodyMode::Chunked).then(Chunked::new);
+                body.open = Some(Box::new(Open { call, chunks }));
+            }
             Some(RecvResponseResult::Cleanup(end)) => body.ended(end.must_close_connection()),
             Some(RecvResponseResult::Redirect(end)) => body.ended(end.must_close_connection()),
             None => return Err(no_answer("the head of the answer is not whole".into())),
@@ -187,8 +195,11 @@ impl Direct {
     /// Lends buffers for one read.
     fn lend<R>(&self, read: impl FnOnce(&mut Scratch) -> R) -> R {
         let kept = self.scratch.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut scratch =
-            kept.unwrap_or_else(|| Scratch { input: vec![0; READ], output: vec![0; READ] });
+        let mut scratch = kept.unwrap_or_else(|| Scratch {
+            input: vec![0; READ],
+            output: vec![0; READ],
+            body: Vec::new(),
+        });
         let result = read(&mut scratch);
         let mut kept = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.len() < KEPT_SCRATCH {
@@ -292,10 +303,17 @@ enum Reuse {
     Never,
 }
 
+/// A body that is being read.
+struct Open {
+    call: Call<RecvBody>,
+    /// Reads the body when it comes in chunks.
+    chunks: Option<Chunked>,
+}
+
 /// The body of an answer. Dropping it before its end closes the connection, which is how a call is cancelled.
 pub(super) struct DirectBody {
     /// The reading of the body; none when it has ended.
-    open: Option<Box<Call<RecvBody>>>,
+    open: Option<Box<Open>>,
     stream: Option<TcpStream>,
     reuse: Reuse,
     /// What was read and cannot be told yet: a piece of a chunk's frame, or what came along with the head.
@@ -328,9 +346,14 @@ impl DirectBody {
         scratch: &mut Scratch,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<Bytes>, Cause>> {
-        let Scratch { input, output } = scratch;
+        let Scratch { input, output, body } = scratch;
+        if self.open.as_ref().is_some_and(|open| open.chunks.is_some()) {
+            return self.poll_chunks(input, body, cx);
+        }
         loop {
-            let Some(call) = &mut self.open else { return Poll::Ready(Ok(None)) };
+            let Some(Open { call, .. }) = self.open.as_deref_mut() else {
+                return Poll::Ready(Ok(None));
+            };
             if !self.taken.is_empty() {
                 let (used, made) = call.read(&self.taken, output)?;
                 self.taken.drain(..used);
@@ -354,13 +377,9 @@ impl DirectBody {
             ready!(Pin::new(stream).poll_read(cx, &mut into))?;
             let came = into.filled();
             if came.is_empty() {
-                let whole = call.can_proceed() || call.is_ended_chunked();
+                let whole = call.can_proceed();
                 self.ended(true);
-                return Poll::Ready(if whole {
-                    Ok(None)
-                } else {
-                    Err("the server closed the connection before the end of the answer".into())
-                });
+                return Poll::Ready(if whole { Ok(None) } else { Err(CLOSED.into()) });
             }
             if !self.taken.is_empty() {
                 self.taken.extend_from_slice(came);
@@ -374,10 +393,47 @@ impl DirectBody {
         }
     }
 
+    fn poll_chunks(
+        &mut self,
+        input: &mut [u8],
+        body: &mut Vec<u8>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Option<Bytes>, Cause>> {
+        loop {
+            let Some(Open { call, chunks: Some(chunks) }) = self.open.as_deref_mut() else {
+                return Poll::Ready(Ok(None));
+            };
+            if chunks.is_ended() {
+                // Of the chunks the protocol is told no more than that they have ended.
+                call.read(b"0\r\n\r\n", input)?;
+                self.end();
+                return Poll::Ready(Ok(None));
+            }
+            body.clear();
+            if self.taken.is_empty() {
+                let Some(stream) = &mut self.stream else { return Poll::Ready(Ok(None)) };
+                let mut into = ReadBuf::new(input);
+                ready!(Pin::new(stream).poll_read(cx, &mut into))?;
+                if into.filled().is_empty() {
+                    let whole = chunks.had_last();
+                    self.ended(true);
+                    return Poll::Ready(if whole { Ok(None) } else { Err(CLOSED.into()) });
+                }
+                self.taken.extend_from_slice(chunks.read(into.filled(), body)?);
+            } else {
+                let taken = std::mem::take(&mut self.taken);
+                self.taken.extend_from_slice(chunks.read(&taken, body)?);
+            }
+            if !body.is_empty() {
+                return Poll::Ready(Ok(Some(Bytes::copy_from_slice(body))));
+            }
+        }
+    }
+
     /// The whole body has been read.
     fn end(&mut self) {
-        let Some(call) = self.open.take() else { return };
-        self.ended(match call.proceed() {
+        let Some(open) = self.open.take() else { return };
+        self.ended(match open.call.proceed() {
             Some(RecvBodyResult::Cleanup(end)) => end.must_close_connection(),
             Some(RecvBodyResult::Redirect(end)) => end.must_close_connection(),
             None => true,

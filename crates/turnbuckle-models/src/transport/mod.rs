@@ -1,5 +1,6 @@
 //! How requests reach a provider: over HTTP, over HTTP with a recording, or from a recording alone.
 
+mod chunked;
 mod direct;
 mod headers;
 mod http;
