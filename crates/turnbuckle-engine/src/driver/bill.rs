@@ -229,7 +229,7 @@ impl Driver {
             {
                 self.forgo_beside(work.step, Purpose::Title, beside)?;
             }
-            if self.out.events.is_empty() {
+            if self.out.events.is_empty() && self.must_store == super::Store::Later {
                 return Ok(());
             }
             self.take_events();

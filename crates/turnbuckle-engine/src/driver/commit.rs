@@ -207,6 +207,7 @@ impl Driver {
                 Some(TurnChange { id: self.id.clone(), status, outcome: Some(outcome.clone()) });
             commit.session_status =
                 Some(if paused { SessionStatus::Paused } else { SessionStatus::Idle });
+            commit.release = true;
         } else if self.resumed {
             self.resumed = false;
             commit.turn = Some(TurnChange {
@@ -217,6 +218,7 @@ impl Driver {
             commit.session_status = Some(SessionStatus::Running);
         }
         let committed = self.work.meanwhile(write(&*writer.store, commit)).await?;
+        self.released = committed.released;
         self.outlet.set_committed(committed.next_seq.saturating_sub(1));
         if committed.pending > 0 {
             self.control.knock();

@@ -81,6 +81,8 @@ pub(crate) struct Driver {
     pub(crate) untitled: Option<Untitled>,
     /// Whether the turn was paused and its rows must say that it runs again.
     pub(crate) resumed: bool,
+    /// Whether the session was given back with the last commit.
+    pub(crate) released: bool,
     work: Work,
     out: Output,
     /// Events not yet handed out.
@@ -124,6 +126,7 @@ impl Driver {
             next_seq,
             untitled: None,
             resumed: false,
+            released: false,
             out: Output::default(),
             unpublished: Vec::new(),
             must_store: Store::Later,
@@ -178,7 +181,7 @@ impl Driver {
                 continue;
             }
             let mut happened = None;
-            if self.must_store == Store::BeforeWaiting {
+            if self.must_store == Store::BeforeWaiting && !self.work.only_looks_up() {
                 happened = self.at_once().await;
                 if happened.is_none() {
                     self.store(None).await?;

@@ -96,6 +96,8 @@ pub(crate) struct Owner {
     held: Vec<InboxItem>,
     /// The turn at work, and how often it was taken up.
     pub(super) at: Option<(TurnId, u32)>,
+    /// Whether the session was given back with the end of a turn.
+    released: bool,
 }
 
 /// Whether the session's row may have changed since it was read: others give titles and choose models at any time.
@@ -163,6 +165,7 @@ impl Owner {
             paused: None,
             held: Vec::new(),
             at: None,
+            released: false,
         })
     }
 
@@ -176,10 +179,15 @@ impl Owner {
                 (TurnStatus::Paused, None) => self.paused = Some(Paused::Log(Box::new(log))),
                 (TurnStatus::Running, None) => {
                     self.take_up(log).await?;
-                    self.read_inbox().await?;
+                    if !self.released {
+                        self.read_inbox().await?;
+                    }
                 }
                 (TurnStatus::Finished, None) => {}
             }
+        }
+        if self.released {
+            return Ok(());
         }
         loop {
             if self.parts.control.is_parked() {
@@ -189,6 +197,9 @@ impl Owner {
             let several = waiting.len() > 1;
             if let Some(item) = self.next_item(waiting).await? {
                 self.take_item(item).await?;
+                if self.released {
+                    return Ok(());
+                }
                 // A running turn takes what concerns it by itself, so what else was there may be gone.
                 if several {
                     self.read_inbox().await?;
@@ -581,6 +592,7 @@ impl Owner {
             other => other,
         };
         self.row = Row::Stale;
+        self.released = driver.released;
         self.next_seq = driver.next_seq;
         self.at = Some((driver.id.clone(), driver.turn.epoch()));
         let outcome = outcome?;

@@ -308,7 +308,7 @@ CREATE FUNCTION commit_step(
     p_session text, p_tenant text, p_fence bigint, p_expects text, p_turn text,
     p_first_seq bigint, p_events_count bigint, p_first_n bigint, p_entries_count bigint,
     p_journal text, p_events text, p_now bigint, p_consumed bigint[], p_spec bytea, p_state bytea, p_more jsonb,
-    OUT outcome text, OUT r_version bigint, OUT r_next_seq bigint, OUT r_pending bigint
+    OUT outcome text, OUT r_version bigint, OUT r_next_seq bigint, OUT r_pending bigint, OUT r_released boolean
 ) LANGUAGE plpgsql AS $$
 DECLARE
     s sessions%ROWTYPE;
@@ -447,12 +447,19 @@ BEGIN
             AS x (turn text, agent text, model text, at bigint, input bigint, cache_read bigint, cache_write bigint,
                 output bigint, reasoning bigint, cost_micros bigint);
     END IF;
+    r_released := p_more ? 'release' AND s.pending = 0;
+    IF r_released THEN
+        s.fence := s.fence + 1;
+        s.owner := NULL;
+        s.lease_until := -9223372036854775808;
+    END IF;
 
     UPDATE sessions x SET
         version = s.version, next_seq = s.next_seq, next_n = s.next_n, next_position = s.next_position,
         pending = s.pending, turn = s.turn, status = s.status, updated = s.updated,
         title = s.title, title_folded = s.title_folded, model = s.model,
-        parked = s.parked, parked_at = s.parked_at
+        parked = s.parked, parked_at = s.parked_at,
+        fence = s.fence, owner = s.owner, lease_until = s.lease_until
     WHERE x.id = p_session;
     outcome := 'done';
     r_version := s.version;

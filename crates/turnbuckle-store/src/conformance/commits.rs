@@ -27,12 +27,18 @@ pub async fn everything_committed_is_loaded_again(store: Subject) {
     let waiting =
         store.post(message(&key, "t2", "And my refund?", None)).await.unwrap().item().clone();
     let open = owner.open("t1");
-    assert_eq!(owner.write(open).await, Committed { version: 1, next_seq: 3, pending: 1 });
+    assert_eq!(
+        owner.write(open).await,
+        Committed { version: 1, next_seq: 3, pending: 1, released: false }
+    );
     let mut pause = owner.pause("t1", Asks::Decision);
     pause.state = Some("{\"var\":{\"cart\":\"\u{0}ü\"}}".to_owned());
     let instead_of = Some("rehearsal".to_owned());
     pause.model = Some(KeptModel { instead_of, model: "other".to_owned() });
-    assert_eq!(owner.write(pause).await, Committed { version: 2, next_seq: 4, pending: 1 });
+    assert_eq!(
+        owner.write(pause).await,
+        Committed { version: 2, next_seq: 4, pending: 1, released: false }
+    );
 
     let loaded = store.load(&key).await.unwrap();
     let mut session = store.session(&key).await.unwrap();
@@ -278,6 +284,50 @@ pub async fn a_repeated_commit_gives_the_same_answer(store: Subject) {
         changed.events[0].at = at(77);
         assert!(matches!(store.commit(changed).await, Err(crate::StoreError::Conflict { .. })));
     }
+}
+
+/// A commit may give the session back with it, and does when no input waits.
+pub async fn a_commit_gives_the_session_back_when_no_input_waits(store: Subject) {
+    let key = key("s");
+    let mut owner = Owner::of_new(&store, &key).await;
+    let open = owner.open("t1");
+    owner.write(open).await;
+    let n = store.post(message(&key, "t2", "Hi", None)).await.unwrap().item().n;
+    let mut finish = owner.finish("t1");
+    finish.release = true;
+    let kept = owner.write(finish).await;
+    assert_eq!((kept.pending, kept.released), (1, false));
+    assert_eq!(store.session(&key).await.unwrap().fence, owner.fence);
+
+    let mut open = owner.open("t2");
+    open.consumed.push(n);
+    owner.write(open).await;
+    // With a card, so that it is no plain commit.
+    let mut pause = owner.pause("t2", Asks::Decision);
+    pause.release = true;
+    let given = owner.write(pause.clone()).await;
+    assert_eq!((given.pending, given.released), (0, true));
+    let session = store.session(&key).await.unwrap();
+    assert_eq!((session.lease, session.fence), (None, owner.fence + 1));
+    assert!(matches!(
+        store.commit(owner.commit(at(3))).await,
+        Err(crate::StoreError::Fenced { .. })
+    ));
+
+    // Whoever does not know whether it was stored may say it again, even when somebody else has come since.
+    let after = everything(&store, &key).await;
+    assert_eq!(owner.write(pause.clone()).await, given);
+    assert_eq!(everything(&store, &key).await, after);
+    let mut heir = Owner::claim(&store, &key, "two", at(3)).await;
+    assert!(owner.write(pause.clone()).await.released);
+    let mut another = pause;
+    another.events[0].at = at(77);
+    assert!(matches!(store.commit(another).await, Err(crate::StoreError::Fenced { .. })));
+
+    heir.n = 2;
+    let mut finish = heir.finish("t2");
+    finish.release = true;
+    assert!(heir.write(finish).await.released);
 }
 
 /// Each turn keeps its own journal, readable after it has ended.

@@ -1,5 +1,6 @@
 //! One session in memory.
 
+use super::lease::give_back;
 use crate::check::Standing;
 use crate::error::{Conflict, StoreError};
 use crate::model::{
@@ -202,6 +203,7 @@ impl Held {
             version: self.row.version,
             next_seq: self.row.next_seq,
             pending: self.row.pending,
+            released: self.row.lease.is_none(),
         }
     }
 
@@ -319,6 +321,9 @@ impl Held {
         }
         for blob in commit.blobs {
             self.blobs.insert(blob.id.clone(), Arc::new(blob));
+        }
+        if commit.release && self.row.pending == 0 {
+            give_back(&mut self.row);
         }
     }
 

@@ -108,7 +108,7 @@ impl Inner {
     }
 }
 
-fn give_back(row: &mut Session) {
+pub(super) fn give_back(row: &mut Session) {
     row.fence += 1;
     row.lease = None;
 }

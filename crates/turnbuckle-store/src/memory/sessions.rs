@@ -117,6 +117,10 @@ impl Inner {
             .cards
             .iter()
             .any(|card| self.cards.get(&card.id).is_some_and(|session| *session != commit.key.id));
+        let held = self.get(&commit.key)?;
+        if commit.gave_back(held.row.fence) && held.repeats(&commit) {
+            return Ok(Committed { released: true, ..held.committed() });
+        }
         let held = self.owned(&commit.key, commit.fence)?;
         if held.repeats(&commit) {
             return Ok(held.committed());

@@ -92,6 +92,9 @@ pub struct Commit {
     pub allowances: Vec<Allowance>,
     /// What the model calls among the events are booked to beside the person, such as the id of an API key.
     pub account: Option<Arc<str>>,
+    /// Hand the session back with it, as [`Store::release`](crate::Store::release) would
+    /// [when drained](crate::Release::WhenDrained): not while an input waits. [`Committed::released`] tells.
+    pub release: bool,
 }
 
 /// A model to keep in the place of the one that was read.
@@ -125,7 +128,14 @@ impl Commit {
             blobs: Vec::new(),
             allowances: Vec::new(),
             account: None,
+            release: false,
         }
+    }
+
+    /// Whether a session whose fence is this may have been given back by this commit, so that it is no wonder that another
+    /// fence is in force.
+    pub(crate) const fn gave_back(&self, fence: u64) -> bool {
+        self.release && fence > self.fence
     }
 }
 
@@ -158,4 +168,6 @@ pub struct Committed {
     pub next_seq: u64,
     /// How many inputs wait; an owner that sees some reads the inbox.
     pub pending: u64,
+    /// The caller no longer owns the session.
+    pub released: bool,
 }

@@ -100,7 +100,7 @@ async fn whole(lent: &mut Lent<'_>, written: &Written<'_>) -> Result<Committed, 
     let first_n = if commit.open_turn.is_some() { None } else { checked.first_n.map(i64::from) };
     let consumed: Vec<i64> = commit.consumed.iter().map(|n| int(*n)).collect();
     let sql = sqlx::query(
-        "SELECT outcome, r_version, r_next_seq, r_pending FROM \
+        "SELECT outcome, r_version, r_next_seq, r_pending, r_released FROM \
          commit_step($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16::text::jsonb)",
     );
     let sql = sql
@@ -122,7 +122,7 @@ async fn whole(lent: &mut Lent<'_>, written: &Written<'_>) -> Result<Committed, 
         .bind(text(&more(commit)?)?);
     let row = lent.row(sql).await?.ok_or(NO_SESSION)?;
     match row.text(0)? {
-        "done" => committed(&row, 1),
+        "done" => Ok(Committed { released: get(&row, 4)?, ..committed(&row, 1)? }),
         "refused" => why(lent, written).await,
         _ => Err(NO_SESSION),
     }
@@ -133,6 +133,7 @@ fn committed(row: &PgRow, from: usize) -> Result<Committed, StoreError> {
         version: number(row, from)?,
         next_seq: number(row, from + 1)?,
         pending: number(row, from + 2)?,
+        released: false,
     })
 }
 
@@ -151,6 +152,7 @@ fn bare(commit: &Commit) -> bool {
         && commit.session_status.is_none()
         && commit.title.is_none()
         && commit.model.is_none()
+        && !commit.release
 }
 
 fn step<'q>(sql: &'static str, written: &'q Written<'_>) -> Sql<'q> {
@@ -238,6 +240,9 @@ fn more(commit: &Commit) -> Result<Value, StoreError> {
     let tasks = super::tasks::rows(&commit.events);
     if !tasks.is_empty() {
         put("tasks", Value::Array(tasks));
+    }
+    if commit.release {
+        put("release", Value::Bool(true));
     }
     let account = commit.account.as_deref();
     let usage: Vec<_> =
@@ -372,12 +377,15 @@ async fn why(lent: &mut Lent<'_>, written: &Written<'_>) -> Result<Committed, St
         next_n: u32::try_from(number(&row, 4)?).unwrap_or(u32::MAX),
         turn: maybe_id(&row, 5)?,
     };
-    if stored.fence != commit.fence || get::<bool>(&row, 6)? {
-        return Err(StoreError::Fenced { held: commit.fence, current: stored.fence });
-    }
+    let holds = stored.fence == commit.fence && !get::<bool>(&row, 6)?;
+    let released = commit.gave_back(stored.fence);
     let has_step = journal.is_some() || events.is_some();
-    if has_step && get::<Option<bool>>(&row, 7)?.unwrap_or(false) {
-        return committed(&row, 0);
+    let is_last = has_step && get::<Option<bool>>(&row, 7)?.unwrap_or(false);
+    if (holds || released) && is_last {
+        return Ok(Committed { released, ..committed(&row, 0)? });
+    }
+    if !holds {
+        return Err(StoreError::Fenced { held: commit.fence, current: stored.fence });
     }
     checked.against(commit, &stored)?;
     if let (Some(refused), true) = (opened, row.maybe_text(8)?.is_some()) {

@@ -16,9 +16,15 @@ use turnbuckle_core::time::Timestamp;
 pub(super) const NO_SESSION: StoreError = StoreError::NotFound { what: "session" };
 
 pub(super) async fn create(link: &mut Link, new: NewSession) -> Result<Session, StoreError> {
-    let mut script = Script::transaction();
+    // With a state it is two statements, and they go together.
+    let mut script = Script::default();
+    if new.state.is_some() {
+        script = Script::transaction();
+    }
     insert(&mut script, &new, None)?;
-    script.end();
+    if new.state.is_some() {
+        script.end();
+    }
     match link.run(script).await {
         Ok(rows) => session(first(&rows)?, 0),
         Err(error) if refused(&error) => Err(Conflict::SessionExists(new.key.id).into()),

@@ -233,7 +233,7 @@ async fn write(link: &mut Link, export: Export) -> Result<Session, StoreError> {
         link.step(script).await.map_err(failed)?;
     }
     let mut script = Script::default();
-    meter(&mut script, key.id.as_str(), &export.events, None)?;
+    meter(&mut script, key.id.as_str(), &export.events)?;
     script.add("SELECT ").add(SESSION).add(" FROM sessions WHERE id = ?").bind(key.id.as_str())?;
     script.uncached();
     let rows = link.step(script).await.map_err(failed)?;
