@@ -385,6 +385,13 @@ impl Site {
         submitted
     }
 
+    /// Gives a session a title.
+    pub async fn rename(&self, session: &str, title: &str) {
+        let request = self.request(Method::PATCH, &format!("/v1/sessions/{session}"));
+        let (status, renamed) = answer(request.json(&json!({"title": title}))).await;
+        assert_eq!((status, &renamed["title"]), (StatusCode::OK, &json!(title)));
+    }
+
     /// Watches a session.
     pub async fn watch(&self, session: &str, query: &str) -> Sse {
         self.watch_at(&self.base, session, query).await

@@ -187,6 +187,12 @@ impl Dialect for Stream {
         }
     }
 
+    fn title(&mut self, title: &str, frames: &mut Frames) {
+        if self.page.speaks && !self.over {
+            self.tell(&EventKind::SessionTitleUpdated { title: title.to_owned() }, frames);
+        }
+    }
+
     fn deleted(&mut self, frames: &mut Frames) {
         let error_text = "The chat was deleted.".to_owned();
         self.end(frames, &[Chunk::Error { error_text }]);

@@ -386,3 +386,20 @@ fn golden_turns_are_written_as_ever() {
         }
     }
 }
+
+#[test]
+fn a_title_that_somebody_gives_is_told_while_the_answer_goes_on() {
+    let golden = &answered()[0];
+    let mut stream = stream(golden, Profile::V6, Since::Beginning);
+    let mut frames = Frames::default();
+    stream.begin(&mut frames);
+    read(&mut frames);
+    stream.title("Late parcels", &mut frames);
+    let data = json!({"title": "Late parcels"});
+    let chunk = json!({"type": "data-session-title", "data": data, "transient": true});
+    assert_eq!(read(&mut frames), [chunk]);
+    stream.deleted(&mut frames);
+    read(&mut frames);
+    stream.title("Later parcels", &mut frames);
+    assert!(frames.is_empty());
+}
