@@ -102,7 +102,8 @@ pub(super) fn of_assistant(
                 parts.push(json!({"type": "reasoning", "text": text.text, "state": "done"}));
             }
             Part::ToolCall(call) => {
-                parts.push(of_call(call, cards, tools));
+                let runs = if tools.has(&call.name) { Runs::Client } else { Runs::Server };
+                parts.push(of_call(call, cards, runs));
                 asked(call, cards, &mut parts);
             }
             Part::Input(input) if input.kind == InputKind::Steering => {
@@ -117,22 +118,31 @@ pub(super) fn of_assistant(
     })
 }
 
-/// The calls of nested agents that people were asked to decide, as the stream shows them.
+/// Who runs a tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Runs {
+    Client,
+    Server,
+}
+
+/// The calls of nested agents that people were asked to decide or the client to run, as the stream shows them.
 fn asked(call: &ToolCallPart, cards: &Cards<'_>, parts: &mut Vec<Value>) {
     for inner in call.child.iter().flat_map(|child| child.calls()) {
-        if cards.get(&inner.id).is_some_and(|(_, card)| card.asks == Asks::Decision) {
-            parts.push(of_call(inner, cards, &ClientTools::default()));
+        match cards.get(&inner.id).map(|(_, card)| card.asks) {
+            Some(Asks::Decision) => parts.push(of_call(inner, cards, Runs::Server)),
+            Some(Asks::ClientResult) => parts.push(of_call(inner, cards, Runs::Client)),
+            None => {}
         }
         asked(inner, cards, parts);
     }
 }
 
-fn of_call(call: &ToolCallPart, cards: &Cards<'_>, tools: &ClientTools) -> Value {
+fn of_call(call: &ToolCallPart, cards: &Cards<'_>, runs: Runs) -> Value {
     let mut fields = Map::new();
     let mut set = |name: &str, value: Value| fields.insert(name.to_owned(), value);
-    match tools.has(&call.name) {
-        true => set("type", json!(format!("tool-{}", call.name))),
-        false => {
+    match runs {
+        Runs::Client => set("type", json!(format!("tool-{}", call.name))),
+        Runs::Server => {
             set("type", json!("dynamic-tool"));
             set("toolName", json!(call.name))
         }

@@ -252,18 +252,19 @@ impl Writer<'_> {
         id: &MessageId,
         card: &ApprovalCard,
     ) {
-        if card.asks != Asks::Decision {
-            return;
-        }
+        // Of a nested agent's calls the client learns when it is asked: for a decision, or for the result of a tool of its own.
         if !self.announced(call) {
             self.page.announced.insert(call.id.clone());
             self.write(&Chunk::ToolInputAvailable {
                 tool_call_id: call.id.clone(),
                 tool_name: call.name.clone(),
                 input: card.args.clone(),
-                dynamic: true,
+                dynamic: card.asks == Asks::Decision,
                 title: Some(format!("{}: {}", scope.message.agent, card.title)),
             });
+        }
+        if card.asks != Asks::Decision {
+            return;
         }
         self.write(&Chunk::ToolApprovalRequest {
             approval_id: id.clone(),
@@ -339,7 +340,7 @@ impl Sink for Writer<'_> {
             Change::Asked(call, id, card) => self.asked(scope, call, id, card),
             Change::Decided(call, id, card) => self.decided(call, id, card),
             Change::Settled(call) => self.settled(call),
-            // Of what nested agents do, only what people are asked about is shown.
+            // Of what nested agents do, only what people and the client are asked for is shown.
             _ if !outermost => {}
             Change::StepBegan => self.write(&Chunk::StartStep),
             Change::StepEnded => self.write(&Chunk::FinishStep),

@@ -157,9 +157,14 @@ fn folded(chunks: &[Value]) -> Vec<Value> {
                 let call = id(chunk, "toolCallId");
                 let known = place("toolCallId").unwrap_or_else(|| {
                     let name = id(chunk, "toolName");
-                    parts.push(json!({
-                        "type": "dynamic-tool", "toolName": name, "toolCallId": call, "rawInput": "",
-                    }));
+                    parts.push(match chunk["dynamic"] == true {
+                        true => json!({
+                            "type": "dynamic-tool", "toolName": name, "toolCallId": call, "rawInput": "",
+                        }),
+                        false => json!({
+                            "type": format!("tool-{name}"), "toolCallId": call, "rawInput": "",
+                        }),
+                    });
                     parts.len() - 1
                 });
                 places.insert(call.to_owned(), known);
