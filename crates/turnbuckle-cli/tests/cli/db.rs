@@ -60,7 +60,7 @@ fn a_store_is_taken_to_another_place_as_it_is() {
     let seen = whole(place.run(&["db", "check"]));
     assert!(seen.contains("3 sessions, 3 turns"), "{seen}");
     let before = sessions(&place);
-    assert_eq!(before[0], serde_json::json!({"kind": "turnbuckle", "version": 2}));
+    assert_eq!(before[0], serde_json::json!({"kind": "turnbuckle", "version": 3}));
     assert_eq!(before.last().unwrap()["sessions"], 3);
 
     let file = place.folder.path().join("all.jsonl");

@@ -4,7 +4,7 @@ use super::{Annex, AnnexError, AnnexItem, Annexed};
 use crate::error::StoreError;
 use crate::jobs::Jobs;
 use crate::model::{
-    CapturedIn, CapturedQuery, Card, CardQuery, Cursor, Job, JobQuery, JobStatus, KeptAllowance,
+    CapturedIn, CapturedQuery, Card, CardQuery, Cursor, Job, JobQuery, KeptAllowance, MeteredCall,
     Page, Schedule, ScheduleQuery, Session, SessionQuery, Task, TaskQuery,
 };
 use crate::open::Opened;
@@ -13,12 +13,9 @@ use futures_util::stream::{iter, try_unfold};
 use futures_util::{Stream, TryFutureExt, TryStreamExt};
 use std::collections::BTreeSet;
 use turnbuckle_core::ids::TenantId;
-use turnbuckle_core::time::Timestamp;
 
 /// Items read at once.
 const PAGE: u32 = 200;
-/// Schedules over all tenants that are looked at to find tenants without sessions.
-const SCHEDULES: u32 = 100_000;
 
 /// All items of a list. `read` gives those behind a place, and the place to go on from, as long as there may be more.
 fn every<T, P, E, F>(mut read: impl FnMut(Option<P>) -> F) -> impl Stream<Item = Result<T, E>>
@@ -47,16 +44,19 @@ fn behind<T, P>(items: Vec<T>, place: impl FnOnce(&T) -> P) -> (Vec<T>, Option<P
     (items, next)
 }
 
-/// Every tenant that has sessions or schedules.
+/// Every tenant that has sessions, jobs or schedules.
 pub(super) async fn tenants(store: &Opened) -> Result<BTreeSet<TenantId>, StoreError> {
     let read = |after: Option<TenantId>| async move {
         let items = store.sessions.tenants(after.as_ref(), PAGE).await?;
         Ok::<_, StoreError>(behind(items, TenantId::clone))
     };
     let mut all: BTreeSet<TenantId> = every(read).try_collect().await?;
-    let ever = Timestamp::from_millis(i64::MAX / 2);
-    let schedules = store.jobs.due_schedules(ever, SCHEDULES).await?;
-    all.extend(schedules.into_iter().map(|schedule| schedule.key.tenant));
+    let read = |after: Option<TenantId>| async move {
+        let items = store.jobs.job_tenants(after.as_ref(), PAGE).await?;
+        Ok::<_, StoreError>(behind(items, TenantId::clone))
+    };
+    let more: BTreeSet<TenantId> = every(read).try_collect().await?;
+    all.extend(more);
     Ok(all)
 }
 
@@ -83,16 +83,12 @@ pub(super) fn schedules<'a>(
     every(move |after| store.schedules(query(after)).map_ok(|page| (page.items, page.next)))
 }
 
-/// Every job of a tenant that stands so.
+/// Every job of a tenant, however it stands.
 pub(super) fn jobs<'a>(
     store: &'a dyn Jobs,
     tenant: &'a TenantId,
-    status: JobStatus,
 ) -> impl Stream<Item = Result<Job, StoreError>> + 'a {
-    let query = move |after| {
-        let all = JobQuery::of(tenant.clone());
-        JobQuery { status: Some(status), after, limit: PAGE, ..all }
-    };
+    let query = |after| JobQuery { after, limit: PAGE, ..JobQuery::of(tenant.clone()) };
     every(move |after| store.jobs(query(after)).map_ok(parts))
 }
 
@@ -121,6 +117,18 @@ pub(super) fn tasks<'a>(
 ) -> impl Stream<Item = Result<Task, StoreError>> + 'a {
     let query = |after| TaskQuery { after, limit: PAGE, ..TaskQuery::of(tenant.clone()) };
     every(move |after| store.tasks(query(after)).map_ok(parts))
+}
+
+/// What every model call cost, page by page.
+pub(super) fn usage(store: &dyn Store) -> impl Stream<Item = Result<Vec<MeteredCall>, StoreError>> {
+    every(move |after| {
+        let read = store.every_usage(after.unwrap_or(0), PAGE);
+        read.map_ok(|kept| {
+            let next = kept.last().map(|last| last.n);
+            let calls: Vec<MeteredCall> = kept.into_iter().map(|kept| kept.call).collect();
+            (if calls.is_empty() { Vec::new() } else { vec![calls] }, next)
+        })
+    })
 }
 
 /// What everyone allowed for good.
