@@ -484,3 +484,7 @@ pub fn outcome_of(kind: &EventKind) -> Option<Outcome> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+#[path = "reader_tests.rs"]
+mod tests;
