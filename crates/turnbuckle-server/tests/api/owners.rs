@@ -121,7 +121,11 @@ async fn what_happens_is_counted() {
     let site = site([calling("look_up", json!({"key": "tea"})), text("It is 3.")]).start().await;
     let session = site.session().await;
     site.say(&session, "How much is tea?").await;
-    let text = site.request(Method::GET, "/metrics").send().await.unwrap().text().await.unwrap();
+    let read =
+        async || site.request(Method::GET, "/metrics").send().await.unwrap().text().await.unwrap();
+    // The worker may have looked just before it took the session; it looks again.
+    site.until(async || read().await.contains("turnbuckle_sessions_waiting 0")).await;
+    let text = read().await;
     for line in [
         r#"turnbuckle_turns_total{outcome="Completed"} 1"#,
         r#"turnbuckle_model_calls_total{model="scripted:m"} 2"#,
