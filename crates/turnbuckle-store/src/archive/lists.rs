@@ -34,8 +34,12 @@ where
     .try_flatten()
 }
 
-fn parts<T>(page: Page<T>) -> (Vec<T>, Option<Cursor>) {
-    (page.items, page.next)
+/// All items of a list with pages.
+fn pages<T, E, F>(mut read: impl FnMut(Option<Cursor>) -> F) -> impl Stream<Item = Result<T, E>>
+where
+    F: Future<Output = Result<Page<T>, E>>,
+{
+    every(move |after| read(after).map_ok(|page| (page.items, page.next)))
 }
 
 /// A list that goes on behind the last item, until there is none.
@@ -67,7 +71,7 @@ pub(super) async fn sessions(
 ) -> Result<Vec<Session>, StoreError> {
     let query = |after| SessionQuery { after, limit: PAGE, ..SessionQuery::of(tenant.clone()) };
     let mut all: Vec<Session> =
-        every(|after| store.list_sessions(query(after)).map_ok(parts)).try_collect().await?;
+        pages(|after| store.list_sessions(query(after))).try_collect().await?;
     // One that was used meanwhile has moved to the top.
     let mut seen = BTreeSet::new();
     all.retain(|session| seen.insert(session.key.id.clone()));
@@ -80,7 +84,7 @@ pub(super) fn schedules<'a>(
     tenant: &'a TenantId,
 ) -> impl Stream<Item = Result<Schedule, StoreError>> + 'a {
     let query = |after| ScheduleQuery { tenant: tenant.clone(), after, limit: PAGE };
-    every(move |after| store.schedules(query(after)).map_ok(|page| (page.items, page.next)))
+    pages(move |after| store.schedules(query(after)))
 }
 
 /// Every job of a tenant, however it stands.
@@ -89,7 +93,7 @@ pub(super) fn jobs<'a>(
     tenant: &'a TenantId,
 ) -> impl Stream<Item = Result<Job, StoreError>> + 'a {
     let query = |after| JobQuery { after, limit: PAGE, ..JobQuery::of(tenant.clone()) };
-    every(move |after| store.jobs(query(after)).map_ok(parts))
+    pages(move |after| store.jobs(query(after)))
 }
 
 /// Every card of a tenant.
@@ -98,7 +102,7 @@ pub(super) fn cards<'a>(
     tenant: &'a TenantId,
 ) -> impl Stream<Item = Result<Card, StoreError>> + 'a {
     let query = |after| CardQuery { after, limit: PAGE, ..CardQuery::of(tenant.clone()) };
-    every(move |after| store.cards(query(after)).map_ok(parts))
+    pages(move |after| store.cards(query(after)))
 }
 
 /// Every captured action of a tenant.
@@ -107,7 +111,7 @@ pub(super) fn captured<'a>(
     tenant: &'a TenantId,
 ) -> impl Stream<Item = Result<CapturedIn, StoreError>> + 'a {
     let query = |after| CapturedQuery { after, limit: PAGE, ..CapturedQuery::of(tenant.clone()) };
-    every(move |after| store.list_captured(query(after)).map_ok(parts))
+    pages(move |after| store.list_captured(query(after)))
 }
 
 /// Every background task of a tenant.
@@ -116,7 +120,7 @@ pub(super) fn tasks<'a>(
     tenant: &'a TenantId,
 ) -> impl Stream<Item = Result<Task, StoreError>> + 'a {
     let query = |after| TaskQuery { after, limit: PAGE, ..TaskQuery::of(tenant.clone()) };
-    every(move |after| store.tasks(query(after)).map_ok(parts))
+    pages(move |after| store.tasks(query(after)))
 }
 
 /// What every model call cost, page by page.

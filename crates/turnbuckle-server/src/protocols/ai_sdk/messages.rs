@@ -1,6 +1,7 @@
 //! Stored messages as UI messages: the same that a client builds from the stream.
 
 use super::ClientTools;
+use crate::protocols::shown::visible;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use turnbuckle_core::content::{Content, ContentPart, Source};
@@ -10,7 +11,7 @@ use turnbuckle_core::message::{
     ApprovalCard, Asks, AssistantMessage, CardStatus, Message, SystemBody, SystemMessage,
     UserMessage,
 };
-use turnbuckle_core::part::{InputKind, Part, ToolCallPart, ToolCallStatus};
+use turnbuckle_core::part::{Part, ToolCallPart, ToolCallStatus};
 
 /// The cards of a conversation by their calls.
 pub(super) type Cards<'a> = BTreeMap<&'a CallId, (&'a MessageId, &'a ApprovalCard)>;
@@ -85,20 +86,16 @@ pub(super) fn of_assistant(
 ) -> Value {
     let mut parts = Vec::new();
     let mut step = None;
-    for part in &message.parts {
-        let shows = match part {
-            Part::Text(text) | Part::Thinking(text) => !text.text.is_empty(),
-            Part::ToolCall(_) => true,
-            Part::Input(_) | Part::Native(_) => false,
-        };
-        if shows && step.replace(part.iteration()) != Some(part.iteration()) {
+    for part in visible(message) {
+        let of_a_step = !matches!(part, Part::Input(_));
+        if of_a_step && step.replace(part.iteration()) != Some(part.iteration()) {
             parts.push(json!({"type": "step-start"}));
         }
         match part {
-            Part::Text(text) if shows => {
+            Part::Text(text) => {
                 parts.push(json!({"type": "text", "text": text.text, "state": "done"}));
             }
-            Part::Thinking(text) if shows => {
+            Part::Thinking(text) => {
                 parts.push(json!({"type": "reasoning", "text": text.text, "state": "done"}));
             }
             Part::ToolCall(call) => {
@@ -106,11 +103,11 @@ pub(super) fn of_assistant(
                 parts.push(of_call(call, cards, runs));
                 asked(call, cards, &mut parts);
             }
-            Part::Input(input) if input.kind == InputKind::Steering => {
+            Part::Input(input) => {
                 let text = input.content.outline();
                 parts.push(json!({"type": "data-steering", "data": {"text": text}}));
             }
-            _ => {}
+            Part::Native(_) => {}
         }
     }
     json!({
