@@ -358,6 +358,47 @@ async fn a_tool_of_the_front_end_is_offered_for_a_nested_agent_too() {
     assert_eq!(chunks.last().unwrap()["finishReason"], "stop");
 }
 
+#[tokio::test]
+async fn what_nested_agents_ask_of_the_front_end_and_of_people_is_answered_by_itself() {
+    if !installed() {
+        return;
+    }
+    for client in CLIENTS {
+        let ask = || calling("ask_helper", json!({"task": "Look"}));
+        let both = calls(&[("a", "open_page", r#"{"page": "mail"}"#), ("b", "read_screen", "{}")]);
+        let site = site([ask(), both, text("There is a form."), text("It shows a form.")]);
+        let site = site.start().await;
+        let told = start(&site, client, "client_tools").done().await;
+        assert_eq!(told["called"], json!(["open_page", "read_screen"]));
+        let parts = [
+            r#"ask_helper {"task":"Look"} output-available "There is a form.""#,
+            r#"tool-open_page {"page":"mail"} output-available {"opened":true}"#,
+            r#"tool-read_screen {} output-available "A form.""#,
+            "text: It shows a form.",
+        ];
+        same(&told, &[("user", &["text: Show me"]), ("assistant", &parts)]);
+        assert_eq!(steps(&told["messages"][1]), 3);
+    }
+    for client in CLIENTS {
+        let site = site([
+            calling("ask_helper", json!({"task": "Pay"})),
+            calling("pay", json!({"amount": 5})),
+            text("I paid."),
+            text("Paid three."),
+        ])
+        .start()
+        .await;
+        let told = start(&site, client, "amend").done().await;
+        let parts = [
+            r#"ask_helper {"task":"Pay"} output-available "I paid.""#,
+            r#"pay {"amount":3} output-available {"paid":3}"#,
+            "text: Paid three.",
+        ];
+        same(&told, &[("user", &["text: Pay"]), ("assistant", &parts)]);
+        assert_eq!(site.world.all(), ["pay 3"]);
+    }
+}
+
 /// The chunks of a stream, without its last line.
 fn chunks_of(told: &str) -> Vec<Value> {
     let frames = told.split("\n\n").filter_map(|frame| frame.strip_prefix("data: "));

@@ -292,7 +292,7 @@ fn engine(
         .tool(ask_helper())
         .build()
         .unwrap();
-    let helper = Agent::builder("helper").tool(read_screen()).build().unwrap();
+    let helper = Agent::builder("helper").tool(read_screen()).tool(pay()).build().unwrap();
     let resources = Resources::new().with(world.clone());
     Engine::builder()
         .domain(Agents::new([agent, helper]).with_resources(resources))

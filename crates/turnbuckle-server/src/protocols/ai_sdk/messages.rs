@@ -86,9 +86,11 @@ pub(super) fn of_assistant(
 ) -> Value {
     let mut parts = Vec::new();
     let mut step = None;
+    let mut nested = Vec::new();
     for part in visible(message) {
         let of_a_step = !matches!(part, Part::Input(_));
         if of_a_step && step.replace(part.iteration()) != Some(part.iteration()) {
+            end_step(&mut parts, &mut nested);
             parts.push(json!({"type": "step-start"}));
         }
         match part {
@@ -101,7 +103,7 @@ pub(super) fn of_assistant(
             Part::ToolCall(call) => {
                 let runs = if tools.has(&call.name) { Runs::Client } else { Runs::Server };
                 parts.push(of_call(call, cards, runs));
-                asked(call, cards, &mut parts);
+                asked(call, cards, &mut nested);
             }
             Part::Input(input) => {
                 let text = input.content.outline();
@@ -110,9 +112,18 @@ pub(super) fn of_assistant(
             Part::Native(_) => {}
         }
     }
+    end_step(&mut parts, &mut nested);
     json!({
         "id": message.id, "role": "assistant", "parts": parts, "metadata": {"turn": message.turn},
     })
+}
+
+/// Behind a step comes what nested agents asked in it.
+fn end_step(parts: &mut Vec<Value>, nested: &mut Vec<Value>) {
+    if !nested.is_empty() {
+        parts.push(json!({"type": "step-start"}));
+        parts.append(nested);
+    }
 }
 
 /// Who runs a tool.
