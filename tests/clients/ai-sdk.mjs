@@ -41,6 +41,7 @@ function until(client, condition) {
 
 const last = (client) => client.messages.at(-1);
 const tool = (client) => last(client)?.parts.find((part) => part.toolCallId);
+const asked = (client) => last(client)?.parts.find((part) => part.approval);
 const idle = (client) => client.status === "ready" || client.status === "error";
 
 /** The chat as a page loads it. */
@@ -78,7 +79,7 @@ const scenarios = {
     const { client, heard } = chat();
     await client.sendMessage({ text: "Pay" });
     const paused = structuredClone(client.messages);
-    const { approval } = tool(client);
+    const { approval } = asked(client);
     const body = { amendments: { [approval.id]: { amount: 3 } } };
     await client.addToolApprovalResponse({ id: approval.id, approved: true, options: { body } });
     await until(client, () => idle(client) && last(client).parts.at(-1).type === "text");

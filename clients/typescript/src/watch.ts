@@ -22,6 +22,8 @@ export type Told =
     }
   /** A turn ended or paused. */
   | { readonly is: 'turn-end'; readonly end: TurnEnd }
+  /** Somebody gave the session a title; those that turns give are events. */
+  | { readonly is: 'title'; readonly title: string }
   /** The session is gone, and so is what it told. */
   | { readonly is: 'deleted' };
 
@@ -74,6 +76,7 @@ export async function* watch(
 export function toldBy({ id, event, data }: Frame): Told | null {
   if (event === 'session-deleted') return { is: 'deleted' };
   if (data === undefined) return null;
+  if (event === 'title') return { is: 'title', title: (JSON.parse(data) as { title: string }).title };
   if (event === 'turn-end') return { is: 'turn-end', end: JSON.parse(data) as TurnEnd };
   if (event !== undefined || id === undefined) return null;
   return { is: 'event', id, event: JSON.parse(data) as Event };

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { Backoff } from '../src/backoff.ts';
 import { Problem, Unreachable } from '../src/problem.ts';
 import type { Frame } from '../src/sse.ts';
-import { follow, type FollowOptions, type OpenStream, type WatchState } from '../src/watch.ts';
+import { follow, toldBy, type FollowOptions, type OpenStream, type WatchState } from '../src/watch.ts';
 
 const encoder = new TextEncoder();
 const eventFrame = (n: number): string => `id: ${n}\ndata: {"seq":${n},"text":"é 😀 ${n}"}\n\n`;
@@ -50,6 +50,17 @@ async function read(open: OpenStream, options: Partial<FollowOptions> = {}): Pro
   for await (const some of follow(open, '0', { signal, ends: true, backoff: now, ...options })) frames.push(...some);
   return frames;
 }
+
+test('a frame tells an event, the end of a turn, a title, or that the session is gone', () => {
+  const frame = (event: string | undefined, data: object, id?: string): Frame => {
+    return { id, event, data: JSON.stringify(data), retry: undefined };
+  };
+  expect(toldBy(frame(undefined, { seq: 1 }, '1'))).toEqual({ is: 'event', id: '1', event: { seq: 1 } });
+  expect(toldBy(frame('turn-end', { seq: 1 }))).toEqual({ is: 'turn-end', end: { seq: 1 } });
+  expect(toldBy(frame('title', { title: 'Late parcels' }))).toEqual({ is: 'title', title: 'Late parcels' });
+  expect(toldBy(frame('session-deleted', {}))).toEqual({ is: 'deleted' });
+  expect(toldBy(frame('of a newer version', {}))).toBe(null);
+});
 
 describe('following a stream', () => {
   test('every frame comes once and in order, wherever connections break', async () => {

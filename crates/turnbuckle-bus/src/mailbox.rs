@@ -34,15 +34,15 @@ impl Letter for Notice {
     fn weight(&self) -> usize {
         match self {
             Notice::Events(live) => live.weight(),
-            Notice::Committed { .. } | Notice::Deleted => 16,
+            Notice::Committed { .. } | Notice::Titled | Notice::Deleted => 16,
         }
     }
 
     fn superseded_by(&self, next: &Self) -> bool {
-        matches!(
-            (self, next),
-            (Notice::Committed { seq: old }, Notice::Committed { seq: new }) if old <= new
-        )
+        match (self, next) {
+            (Notice::Committed { seq: old }, Notice::Committed { seq: new }) => old <= new,
+            (old, new) => matches!((old, new), (Notice::Titled, Notice::Titled)),
+        }
     }
 }
 

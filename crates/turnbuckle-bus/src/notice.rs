@@ -4,7 +4,7 @@ use crate::live::Live;
 use std::sync::Arc;
 use turnbuckle_core::ids::{SessionKey, TurnId};
 
-/// What the owner of a session tells those who watch it.
+/// What is told to those who watch a session, mostly by its owner.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Notice {
@@ -15,6 +15,8 @@ pub enum Notice {
         /// The number of the last committed event.
         seq: u64,
     },
+    /// Somebody gave the session a title outside any turn; the store has it.
+    Titled,
     /// The session was deleted.
     Deleted,
 }

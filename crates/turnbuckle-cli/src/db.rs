@@ -176,6 +176,7 @@ fn words(counts: &Counts) -> String {
         (counts.blobs, "blob"),
         (counts.schedules, "schedule"),
         (counts.jobs, "job"),
+        (counts.usage, "metered call"),
         (counts.allowances, "allowance"),
         (counts.keys, "API key"),
         (counts.audit, "audit record"),

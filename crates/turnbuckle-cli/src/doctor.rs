@@ -8,6 +8,7 @@ use crate::keep::{self, Keep, open_store};
 use crate::place::{DESK, Ownership};
 use crate::sessions::list;
 use crate::term::{Screen, Style, words};
+use desk::Found;
 use std::collections::BTreeSet;
 use std::io;
 use std::time::Duration;
@@ -89,10 +90,16 @@ impl Report {
         if !folder.join(DESK).exists() {
             return self.note("desk", "not there yet; the first start fills it");
         }
-        let desk = desk::Desk::open(folder.join(DESK)).await;
-        match desk {
+        match desk::Desk::look(folder.join(DESK)).await {
             Err(e) => self.bad("desk", &format!("{DESK}: {e}")),
-            Ok(desk) => match desk.caller(&settings.user.value).await {
+            Ok(Found::Nothing) => {
+                self.note("desk", &format!("{DESK} is empty; the first start fills it"))
+            }
+            Ok(Found::Older) => self.note(
+                "desk",
+                &format!("{DESK} is of an older version; the next start brings it up to date"),
+            ),
+            Ok(Found::Desk(desk)) => match desk.caller(&settings.user.value).await {
                 Ok(_) => {
                     self.good("desk", &format!("{DESK} opens, {} is a member", settings.user.value))
                 }

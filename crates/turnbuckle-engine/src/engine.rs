@@ -653,6 +653,19 @@ impl Engine {
         Ok(crate::session::replay(key, &log)?)
     }
 
+    /// What the model calls of a stored turn are booked to beside the person, for a turn that follows from it.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn account_of(
+        &self,
+        key: &SessionKey,
+        turn: &TurnId,
+    ) -> Result<Option<Arc<str>>, EngineError> {
+        let log = self.0.store.journal(key, turn).await?;
+        Ok(crate::session::account(&log)?)
+    }
+
     fn running(&self, key: &SessionKey) -> Option<Arc<Control>> {
         self.0
             .running

@@ -1,4 +1,4 @@
-//! Ids and keys that follow from what they stand for.
+//! Ids and keys that follow from what they stand for, and bytes as text.
 
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
@@ -10,8 +10,13 @@ pub(crate) fn digest(parts: &[&str]) -> String {
         hash.update((part.len() as u64).to_be_bytes());
         hash.update(part.as_bytes());
     }
-    let mut text = String::with_capacity(32);
-    for byte in hash.finalize().iter().take(16) {
+    hex(hash.finalize().iter().take(16))
+}
+
+/// Bytes as hexadecimal digits.
+pub(crate) fn hex<'a>(bytes: impl IntoIterator<Item = &'a u8>) -> String {
+    let mut text = String::new();
+    for byte in bytes {
         // Writing into memory does not fail.
         let _ = write!(text, "{byte:02x}");
     }

@@ -2,15 +2,17 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 use serde_json::json;
+use sqlx::migrate::Migrator;
 use sqlx::postgres::PgConnectOptions;
-use sqlx::{AssertSqlSafe, ConnectOptions, Connection};
-use std::sync::Arc;
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Executor};
+use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 use turnbuckle_core::ids::TenantId;
 use turnbuckle_core::time::Timestamp;
 use turnbuckle_server::accounts::{Accounts, Audit, PostgresAccounts, SqliteAccounts};
 use turnbuckle_server::auth::keys::{Key, hash};
 use turnbuckle_server::dto::Role;
+use turnbuckle_store::{PostgresOptions, PostgresStore, migrate_postgres};
 
 fn key(tenant: &str, id: &str, created: i64) -> Key {
     Key {
@@ -212,6 +214,66 @@ async fn keys_and_sessions_share_a_database() {
         turnbuckle_store::open(&schema.url).await.unwrap();
         PostgresAccounts::open(&schema.url).await.unwrap().check().await.unwrap();
     }
+}
+
+/// What the database says that is not an answer goes to the log. That tables are there already is not worth a word at every start;
+/// the rest is.
+#[tokio::test]
+async fn a_start_on_a_database_that_is_up_to_date_is_silent() {
+    let Some(schema) = Schema::new().await else { return };
+    let open = async || {
+        let inside = PostgresOptions {
+            schema: Some(schema.name.clone()),
+            ..PostgresOptions::new(&schema.base)
+        };
+        PostgresStore::with(inside).await.unwrap();
+        PostgresAccounts::open(&schema.url).await.unwrap();
+    };
+    open().await;
+    let ear = Ear::default();
+    let _listening = tracing::subscriber::set_default(ear.clone());
+    open().await;
+    let mut conn = schema.url.parse::<PgConnectOptions>().unwrap().connect().await.unwrap();
+    // Whatever becomes of migrations, the connection says again what there is to say.
+    migrate_postgres(&mut conn, &Migrator::DEFAULT).await.unwrap_err();
+    conn.execute("DO $$ BEGIN RAISE NOTICE 'heard'; END $$").await.unwrap();
+    assert_eq!(*ear.heard.lock().unwrap(), ["heard"]);
+}
+
+/// Hears what the database says.
+#[derive(Clone, Default)]
+struct Ear {
+    heard: Arc<Mutex<Vec<String>>>,
+}
+
+impl tracing::Subscriber for Ear {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        metadata.target() == "sqlx::postgres::notice"
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+    fn event(&self, event: &tracing::Event<'_>) {
+        struct Words<'a>(&'a mut Vec<String>);
+        impl tracing::field::Visit for Words<'_> {
+            fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
+                if field.name() == "message" {
+                    self.0.push(format!("{value:?}").trim_matches('"').to_owned());
+                }
+            }
+        }
+        event.record(&mut Words(&mut self.heard.lock().unwrap()));
+    }
+
+    fn enter(&self, _: &tracing::span::Id) {}
+
+    fn exit(&self, _: &tracing::span::Id) {}
 }
 
 /// A schema of a test's own, dropped with all it holds.

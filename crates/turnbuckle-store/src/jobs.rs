@@ -6,6 +6,7 @@ use crate::model::{
     TaskEnded, TaskKey, TaskQuery, TaskStatus,
 };
 use crate::store::StoreFuture;
+use turnbuckle_core::ids::TenantId;
 use turnbuckle_core::json::Json;
 use turnbuckle_core::time::Timestamp;
 
@@ -23,13 +24,30 @@ use turnbuckle_core::time::Timestamp;
 /// | whoever has something to do | `enqueue`, `cancel_job` |
 /// | a worker | `take_jobs`, `prolong_job`, `finish_job`, `fail_job` |
 /// | the clock | `due_schedules`, `advance`, `due_notifications`, `notify`, `purge_jobs` |
-/// | whoever looks after it | `jobs`, `job`, `requeue_job`, `delete_job`, `queue_depths`, schedules and tasks |
+/// | whoever looks after it | `job_tenants`, `import_job`, `jobs`, `job`, `requeue_job`, `delete_job`, `queue_depths`, schedules and tasks |
 pub trait Jobs: Send + Sync + 'static {
     /// Adds a job, unless one of its id or idempotency key is there.
     ///
     /// # Errors
     /// [`Conflict::JobKeyReused`](crate::Conflict::JobKeyReused) when that one has another payload.
     fn enqueue(&self, job: NewJob) -> StoreFuture<'_, Enqueued>;
+
+    /// Writes a job that was exported, as it stands, except that one somebody worked on waits: unless one of its id, its
+    /// idempotency key or its moment is there.
+    ///
+    /// # Errors
+    /// As [`enqueue`](Jobs::enqueue).
+    fn import_job(&self, job: Job) -> StoreFuture<'_, Enqueued>;
+
+    /// Lists the tenants that have jobs or schedules, by id, from behind the one given on.
+    ///
+    /// # Errors
+    /// Only those of the backend.
+    fn job_tenants<'a>(
+        &'a self,
+        after: Option<&'a TenantId>,
+        limit: u32,
+    ) -> StoreFuture<'a, Vec<TenantId>>;
 
     /// Takes jobs that are due, the longest due first, and those whose worker's lease has run out. Of the latter, those whose
     /// attempts are used up become dead letters instead. No job is given to two workers.

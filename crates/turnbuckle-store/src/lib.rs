@@ -46,6 +46,6 @@ pub use memory::MemoryStore;
 pub use model::*;
 pub use open::{Opened, Tables, open};
 #[cfg(feature = "postgres")]
-pub use postgres::{PostgresOptions, PostgresStore};
+pub use postgres::{PostgresOptions, PostgresStore, migrate_postgres};
 pub use sqlite::{Durability, Patience, SqliteOptions, SqliteStore, migrate};
 pub use store::{Store, StoreFuture};

@@ -2,8 +2,8 @@
 
 use crate::error::StoreError;
 use crate::model::{
-    Captured, Card, InboxItem, Job, JobKey, Lease, Parked, Schedule, ScheduleKey, Session,
-    SessionKey, Task, TaskKey, Tick, TurnRecord,
+    Captured, Card, InboxItem, Job, JobKey, KeptUsage, Lease, MeteredCall, Parked, Schedule,
+    ScheduleKey, Session, SessionKey, Task, TaskKey, Tick, TurnRecord, UsageSum,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -229,6 +229,31 @@ pub(crate) fn unreadable(read: Result<(), StoreError>) -> Result<Option<Arc<str>
         Err(error @ StoreError::Corrupt { .. }) => Ok(Some(error.report().into())),
         Err(other) => Err(other),
     }
+}
+
+/// From the columns `ordinal, tenant, PERSON, account, session, turn, agent, model, at, input, cache_read, cache_write, output,
+/// reasoning, cost_micros`.
+pub(crate) fn usage(row: &impl Cells) -> Result<KeptUsage, StoreError> {
+    let call = MeteredCall {
+        tenant: id(row, 1)?,
+        user: id(row, 2)?,
+        account: row.maybe_text(3)?.map(Into::into),
+        session: id(row, 4)?,
+        turn: id(row, 5)?,
+        agent: id(row, 6)?,
+        model: row.text(7)?.to_owned(),
+        at: time(row, 8)?,
+        sum: UsageSum {
+            calls: 1,
+            input: number(row, 9)?,
+            cache_read: number(row, 10)?,
+            cache_write: number(row, 11)?,
+            output: number(row, 12)?,
+            reasoning: number(row, 13)?,
+            cost_micros: number(row, 14)?,
+        },
+    };
+    Ok(KeptUsage { n: number(row, 0)?, call })
 }
 
 /// The columns [`job`] reads, in its order.

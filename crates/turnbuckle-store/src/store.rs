@@ -3,9 +3,9 @@
 use crate::error::StoreError;
 use crate::model::{
     Allowance, Blob, BlobPart, Captured, CapturedIn, CapturedQuery, CapturedUpdate, Card,
-    CardQuery, Claim, Commit, Committed, Export, Fork, InboxItem, KeptAllowance, Loaded,
-    NewSession, Page, Post, Receipt, Release, Released, Session, SessionKey, SessionQuery, TurnLog,
-    TurnRecord, UsageGroup, UsageQuery, View,
+    CardQuery, Claim, Commit, Committed, Export, Fork, ImportedUsage, InboxItem, KeptAllowance,
+    KeptUsage, Loaded, MeteredCall, NewSession, Page, Post, Receipt, Release, Released, Session,
+    SessionKey, SessionQuery, TurnLog, TurnRecord, UsageGroup, UsageQuery, View,
 };
 use futures_util::future::BoxFuture;
 use std::ops::Range;
@@ -28,7 +28,7 @@ pub type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 /// | the owner of a session | `claim`, `load`, `commit`, `renew`, `release`, `park` |
 /// | anyone, at any time | `post`, `session`, `view`, `messages`, `events`, `cards`, and the other readers |
 /// | a worker in search of work | `claimable`, `expired_cards`, `forfeit` |
-/// | whoever looks after it all | `writable`, `tenants`, `parked`, `unpark`, `usage`, `export_session`, `import_session`, `every_allowance`, `allow` |
+/// | whoever looks after it all | `writable`, `tenants`, `parked`, `unpark`, `usage`, `export_session`, `import_session`, `every_usage`, `meter`, `every_allowance`, `allow` |
 pub trait Store: Send + Sync + 'static {
     /// Creates a session: idle, without messages, with the fence at 0.
     ///
@@ -304,6 +304,18 @@ pub trait Store: Send + Sync + 'static {
     /// Only those of the backend.
     fn usage(&self, query: UsageQuery) -> StoreFuture<'_, Vec<UsageGroup>>;
 
+    /// Lists what every model call of every tenant cost, deleted sessions included, from behind a place on (0 for all).
+    ///
+    /// # Errors
+    /// Only those of the backend.
+    fn every_usage(&self, after: u64, limit: u32) -> StoreFuture<'_, Vec<KeptUsage>>;
+
+    /// Counts model calls outside any commit. Told twice, they count twice.
+    ///
+    /// # Errors
+    /// Only those of the backend.
+    fn meter(&self, calls: Vec<MeteredCall>) -> StoreFuture<'_, ()>;
+
     /// Lists the tenants that have sessions, by id, from behind the one given on.
     ///
     /// # Errors
@@ -321,12 +333,12 @@ pub trait Store: Send + Sync + 'static {
     fn export_session<'a>(&'a self, key: &'a SessionKey) -> StoreFuture<'a, Export>;
 
     /// Writes a session that was exported: the same in everything, except that nobody holds it. Its blobs are written with
-    /// [`put_blob`](Store::put_blob); its usage counts here as well.
+    /// [`put_blob`](Store::put_blob).
     ///
     /// # Errors
     /// [`Conflict::SessionExists`](crate::Conflict::SessionExists); `Other` when the parts do not fit each other, such as
     /// events with gaps.
-    fn import_session(&self, export: Export) -> StoreFuture<'_, Session>;
+    fn import_session(&self, export: Export, usage: ImportedUsage) -> StoreFuture<'_, Session>;
 
     /// Lists what a person allowed for good, oldest first: all of it, or what is in force in a session.
     ///

@@ -7,6 +7,7 @@ use crate::model::{
 };
 use turnbuckle_core::event::{Event, EventKind};
 use turnbuckle_core::ids::CallId;
+use turnbuckle_core::json::Json;
 use turnbuckle_core::time::Timestamp;
 
 /// Why a job whose worker never came back is a dead letter.
@@ -33,9 +34,26 @@ pub(crate) fn new_job(new: NewJob) -> Job {
     }
 }
 
+/// An exported job as it is written: nobody works on it here.
+pub(crate) fn imported_job(job: Job) -> Job {
+    let status = match job.status {
+        JobStatus::Running => JobStatus::Waiting,
+        status => status,
+    };
+    Job { status, lease: None, max_attempts: job.max_attempts.max(1), ..job }
+}
+
+/// When somebody has to look at a job that nobody works on.
+pub(crate) fn wakes(job: &Job) -> Option<Timestamp> {
+    match job.status {
+        JobStatus::Waiting | JobStatus::Running => Some(job.due),
+        JobStatus::Done | JobStatus::Dead | JobStatus::Cancelled => None,
+    }
+}
+
 /// What enqueueing gives when a job of that id or key is there.
-pub(crate) fn known_job(known: Job, new: &NewJob) -> Result<Enqueued, StoreError> {
-    if known.queue == new.queue && known.payload == new.payload {
+pub(crate) fn known_job(known: Job, queue: &str, payload: &Json) -> Result<Enqueued, StoreError> {
+    if known.queue == queue && known.payload == *payload {
         Ok(Enqueued::Known(known))
     } else {
         Err(Conflict::JobKeyReused { job: known.key.id }.into())

@@ -54,6 +54,17 @@ pub struct Desk {
     clock: Clock,
 }
 
+/// What is at a path.
+#[derive(Debug)]
+pub enum Found {
+    /// No desk yet.
+    Nothing,
+    /// A desk of an older version, which opening it brings up to date.
+    Older,
+    /// A desk, for reading alone.
+    Desk(Desk),
+}
+
 impl Desk {
     /// Opens the desk at a path, creating, migrating and filling it on the first start. Later
     /// starts find the same data as it was left.
@@ -70,6 +81,18 @@ impl Desk {
     /// When the file cannot be opened or is no desk.
     pub async fn open_with(path: impl AsRef<Path>, options: SeedOptions) -> Result<Self> {
         Self::start(db::open_file(path.as_ref()).await?, options).await
+    }
+
+    /// Looks at a path, and neither makes nor changes anything there.
+    ///
+    /// # Errors
+    /// When the file cannot be read, is no database, or is of a newer version.
+    pub async fn look(path: impl AsRef<Path>) -> Result<Found> {
+        Ok(match db::look(path.as_ref()).await? {
+            db::Looked::Empty => Found::Nothing,
+            db::Looked::Older => Found::Older,
+            db::Looked::Current(pool) => Found::Desk(Self { pool, clock: Clock::System }),
+        })
     }
 
     /// A desk that lives in memory and ends with its last clone.

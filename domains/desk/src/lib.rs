@@ -37,7 +37,7 @@ pub mod query;
 pub mod seed;
 
 pub use caller::{Caller, Right, Rights};
-pub use desk::{Clock, Desk};
+pub use desk::{Clock, Desk, Found};
 pub use error::{Candidate, DeskError, Result};
 pub use query::*;
 pub use seed::SeedOptions;

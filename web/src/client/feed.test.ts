@@ -37,6 +37,19 @@ test('a title is as the server keeps it', async () => {
   expect(feed.state.fold.title).toBe('Late parcels');
 });
 
+test('a title that somebody gives elsewhere shows', async () => {
+  const server = new FakeServer().on(
+    'GET /v1/sessions/s_1/events',
+    () =>
+      new Response('event: title\ndata: {"title":"Late parcels"}\n\n', {
+        headers: { 'content-type': 'text/event-stream' },
+      }),
+  );
+  const feed = new Feed('s_1', server.api, (draw) => draw());
+  feed.subscribe(() => undefined);
+  await until(feed, (state) => state.fold.title === 'Late parcels');
+});
+
 test('a stop that is refused is said', async () => {
   const server = new FakeServer().on('POST /v1/sessions/s_1/stop', () => problem(403, 'forbidden', 'Not for you.'));
   const feed = await open(server);

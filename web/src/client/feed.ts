@@ -327,6 +327,7 @@ export class Feed {
           this.#set({ link: { is: 'deleted' } });
           return;
         }
+        if (told?.is === 'title') fold = { ...fold, title: told.title };
         if (told?.is === 'event') fold = foldSession(fold, told.event);
       }
     } catch (why) {

@@ -64,6 +64,7 @@ struct Line<'a> {
 enum Is {
     Events,
     Committed { seq: u64 },
+    Titled,
     Deleted,
     Inbox,
     Recall,
@@ -114,6 +115,7 @@ fn write(from: u64, frame: &Frame) -> String {
             let is = match notice {
                 Notice::Events(_) => Is::Events,
                 Notice::Committed { seq } => Is::Committed { seq: *seq },
+                Notice::Titled => Is::Titled,
                 Notice::Deleted => Is::Deleted,
             };
             (Some(session), is)
@@ -186,6 +188,7 @@ fn parse(line: &[u8], own: u64, listens: impl Fn(&SessionKey) -> bool) -> Option
             }
         }
         Is::Committed { seq } => Frame::Notice(watched()?, Notice::Committed { seq }),
+        Is::Titled => Frame::Notice(watched()?, Notice::Titled),
         Is::Deleted => Frame::Notice(watched()?, Notice::Deleted),
         Is::Inbox => Frame::Call(Call::Inbox { session: key? }),
         Is::Recall => Frame::Call(Call::Recall { session: key? }),
@@ -240,6 +243,7 @@ mod tests {
         let frames = vec![
             told(&["one", "two\n\u{0}\u{2028}"]),
             Frame::Notice(key(), Notice::Committed { seq: u64::MAX }),
+            Frame::Notice(key(), Notice::Titled),
             Frame::Notice(key(), Notice::Deleted),
             Frame::Call(Call::Inbox { session: key() }),
             Frame::Call(Call::Recall { session: key() }),

@@ -34,7 +34,10 @@ fn essence(mut lines: Vec<Value>) -> Vec<Value> {
 }
 
 fn sql(place: &Path, statement: &str) {
-    let file = place.join("turnbuckle.db");
+    sql_in(&place.join("turnbuckle.db"), statement);
+}
+
+fn sql_in(file: &Path, statement: &str) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let options = SqliteConnectOptions::new().filename(file).foreign_keys(false);
@@ -60,7 +63,7 @@ fn a_store_is_taken_to_another_place_as_it_is() {
     let seen = whole(place.run(&["db", "check"]));
     assert!(seen.contains("3 sessions, 3 turns"), "{seen}");
     let before = sessions(&place);
-    assert_eq!(before[0], serde_json::json!({"kind": "turnbuckle", "version": 2}));
+    assert_eq!(before[0], serde_json::json!({"kind": "turnbuckle", "version": 3}));
     assert_eq!(before.last().unwrap()["sessions"], 3);
 
     let file = place.folder.path().join("all.jsonl");
@@ -129,6 +132,25 @@ fn the_doctor_changes_no_store() {
     sql(place.folder.path(), "UPDATE _sqlx_migrations SET version = 99 WHERE version = 5");
     let out = place.run(&["doctor"]).expect(1).out;
     assert!(out.contains("newer version"), "{out}");
+}
+
+#[test]
+fn the_doctor_changes_no_desk() {
+    let place = Place::rehearsal();
+    place.run(&["run", "Who works in billing?"]).expect(0);
+    let out = place.run(&["doctor"]).expect(0).out;
+    assert!(out.contains("desk.db opens"), "{out}");
+    let file = place.folder.path().join("desk.db");
+    sql_in(&file, "DELETE FROM _sqlx_migrations WHERE version = 3");
+    let before = std::fs::read(&file).unwrap();
+    for _ in 0..2 {
+        let out = place.run(&["doctor"]).expect(0).out;
+        assert!(out.contains("desk.db is of an older version; the next start"), "{out}");
+    }
+    assert_eq!(std::fs::read(&file).unwrap(), before);
+    sql_in(&file, "UPDATE _sqlx_migrations SET version = 99 WHERE version = 2");
+    let out = place.run(&["doctor"]).expect(1).out;
+    assert!(out.contains("desk.db: "), "{out}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use super::{DriveError, Driver};
 use crate::tool::ToolUsage;
 use crate::trace::{self, Chat, TraceContent};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tracing::Instrument;
+use tracing::{Instrument, Span};
 use turnbuckle_core::error::ModelError;
 use turnbuckle_core::ids::{AgentName, SessionId, TurnId};
 use turnbuckle_core::machine::{Input, MachineError, ModelAnswer, StepId};
@@ -90,6 +90,8 @@ pub(crate) struct About {
     pub(crate) step: StepId,
     pub(crate) purpose: Purpose,
     pub(crate) content: TraceContent,
+    /// The span of a nested agent.
+    pub(crate) within: Option<Span>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -110,10 +112,12 @@ impl Beside {
     pub(crate) async fn call(&self, request: ModelRequest) -> Result<ModelAnswer, ModelError> {
         let request = Arc::new(request);
         *lock(&self.0.open) = Some(request.clone());
-        let About { session, turn, agent, step, purpose, content } = &self.0.about;
+        let About { session, turn, agent, step, purpose, content, within } = &self.0.about;
         let (step, purpose, attempt) = (*step, *purpose, 1);
         let about = Chat { session, turn, agent, step, purpose, attempt };
-        let span = trace::chat(about, self.0.model.id(), &request, *content);
+        let span = trace::within(within.as_ref(), || {
+            trace::chat(about, self.0.model.id(), &request, *content)
+        });
         let mut deltas = NoDeltas;
         let call = self.0.model.call(&request, &mut deltas);
         let result = call.instrument(span.clone()).await;
@@ -157,6 +161,7 @@ impl Driver {
         agent: &AgentName,
         step: StepId,
         purpose: Purpose,
+        within: Option<Span>,
     ) -> Beside {
         let about = About {
             session: self.session.clone(),
@@ -165,6 +170,7 @@ impl Driver {
             step,
             purpose,
             content: self.assembler.trace_content,
+            within,
         };
         let meter = self.assembler.meter(&model);
         Beside::new(self.assembler.callable(&self.runtime.info, model), meter, about)

@@ -49,7 +49,13 @@ impl Driver {
             Fit::Exceeds(count) => {
                 let before = u64::from(count.tokens);
                 let (agent, step) = (&effect.agent, effect.step);
-                let beside = self.beside(model.clone(), agent, step, Purpose::Summary);
+                let beside = self.beside(
+                    model.clone(),
+                    agent,
+                    step,
+                    Purpose::Summary,
+                    self.nested.of(&effect.path),
+                );
                 let work = Compaction {
                     beside: beside.clone(),
                     meter,

@@ -26,6 +26,7 @@ pub use stream::{Stopper, TurnStream};
 pub(crate) use title::Untitled;
 
 use crate::runtime::{Assembler, Runtime};
+use crate::trace::Nested;
 use std::sync::Arc;
 use turnbuckle_core::event::Event;
 use turnbuckle_core::ids::{SessionId, TurnId};
@@ -84,6 +85,8 @@ pub(crate) struct Driver {
     /// Whether the session was given back with the last commit.
     pub(crate) released: bool,
     work: Work,
+    /// The spans of nested agents.
+    nested: Nested,
     out: Output,
     /// Events not yet handed out.
     unpublished: Vec<Event>,
@@ -127,6 +130,7 @@ impl Driver {
             untitled: None,
             resumed: false,
             released: false,
+            nested: Nested::default(),
             out: Output::default(),
             unpublished: Vec::new(),
             must_store: Store::Later,
@@ -231,7 +235,7 @@ impl Driver {
         let events = self.out.events.drain(..).map(|emitted| {
             let seq = self.next_seq;
             self.next_seq += 1;
-            Event {
+            let event = Event {
                 seq,
                 epoch,
                 at: emitted.at,
@@ -239,7 +243,9 @@ impl Driver {
                 turn: self.id.clone(),
                 agent: emitted.path,
                 kind: emitted.kind,
-            }
+            };
+            self.nested.note(&event);
+            event
         });
         match &mut self.writer {
             None => self.unpublished.extend(events),
@@ -260,6 +266,7 @@ impl Driver {
 
     /// What the machine asked for and was handed out but not started, after a failure.
     pub(crate) fn start(&mut self, effect: Effect) -> Result<(), MachineError> {
+        self.nested.begin(&self.runtime.info, self.turn.epoch(), &effect.path);
         match &effect.kind {
             EffectKind::CallModel(_) => self.start_model(effect),
             EffectKind::Prepare(_) => self.start_prepare(effect),

@@ -66,7 +66,9 @@ impl Driver {
             purpose: call.purpose,
             attempt: call.attempt,
         };
-        let span = trace::chat(about, model.id(), &request, content);
+        let nested = self.nested.of(&effect.path);
+        let span =
+            trace::within(nested.as_ref(), || trace::chat(about, model.id(), &request, content));
         let future = {
             let model = self.assembler.callable(&self.runtime.info, model.clone());
             let (request, mut sink) = (request.clone(), buffer.clone());
@@ -136,7 +138,8 @@ impl Driver {
         let content = self.assembler.trace_content;
         let about =
             ToolAbout { session: &self.session, turn: &self.id, agent: &effect.agent, step };
-        let span = trace::tool(about, &run, content);
+        let nested = self.nested.of(&effect.path);
+        let span = trace::within(nested.as_ref(), || trace::tool(about, &run, content));
         self.work.executes.push(Box::pin(async move {
             let executed = pipeline::execute(&env, &run).instrument(span.clone()).await;
             trace::tool_ended(&span, &executed.result, content);

@@ -57,7 +57,8 @@ impl Driver {
             Some(untitled) => {
                 let model = if given.is_none() { self.title_model() } else { None };
                 let agent = self.runtime.info.agent.clone();
-                let beside = model.map(|model| self.beside(model, &agent, step, Purpose::Title));
+                let beside =
+                    model.map(|model| self.beside(model, &agent, step, Purpose::Title, None));
                 let plain = given.or_else(|| plain(&untitled.first));
                 let future = title(untitled, plain.clone(), beside.clone());
                 self.work.title = Some(TitleWork { step, changes, plain, beside, future });

@@ -10,7 +10,7 @@ pub(crate) use capture::Apply;
 pub use capture::{ApplyReport, CapturedAction, Review};
 pub(crate) use owner::{Owner, OwnerParts, TurnOptions};
 pub use replay::Replayed;
-pub(crate) use replay::replay;
+pub(crate) use replay::{account, replay};
 pub(crate) use state::{Overlay, SessionState};
 
 use turnbuckle_core::fold::TurnFold;

@@ -77,9 +77,18 @@ fn short(kind: &EventKind) -> String {
     turnbuckle_core::json::clip(&text, 300).to_owned()
 }
 
+fn stored(log: &TurnLog) -> Result<StoredTurn, StoreError> {
+    serde_json::from_str(&log.turn.spec)
+        .map_err(|e| StoreError::Corrupt { what: "turn".into(), cause: Arc::new(e) })
+}
+
+/// What the model calls of a stored turn are booked to beside the person.
+pub(crate) fn account(log: &TurnLog) -> Result<Option<Arc<str>>, StoreError> {
+    Ok(stored(log)?.account)
+}
+
 pub(crate) fn replay(key: &SessionKey, log: &TurnLog) -> Result<Replayed, ReplayError> {
-    let stored: StoredTurn = serde_json::from_str(&log.turn.spec)
-        .map_err(|e| StoreError::Corrupt { what: "turn".into(), cause: Arc::new(e) })?;
+    let stored = stored(log)?;
     let mut replay = Replay::new(stored.spec, &log.journal)?;
     let mut events = Vec::new();
     let mut out = Output::default();

@@ -4,13 +4,17 @@
 //! | span | parent | attributes |
 //! |---|---|---|
 //! | `invoke_agent NAME` | whoever drives the session | agent, session (as conversation), turn, usage, outcome |
-//! | `chat MODEL` | the turn | provider, model, step, attempt, purpose, usage, why it stopped, error |
-//! | `execute_tool NAME` | the turn | tool, call, step, error |
+//! | `invoke_agent NAME`, nested | the agent whose call runs it | the same, and the call |
+//! | `chat MODEL` | its agent | provider, model, step, attempt, purpose, usage, why it stopped, error |
+//! | `execute_tool NAME` | its agent | tool, call, step, error |
 //!
 //! Without a subscriber that wants them, spans are neither made nor filled: each place costs one look at a static. What people
 //! and models say is recorded only with [`TraceContent::Recorded`].
 
 mod content;
+mod nested;
+
+pub(crate) use nested::{Nested, within};
 
 use crate::domain::TurnInfo;
 use tracing::field::{Empty, display};
@@ -38,15 +42,20 @@ pub enum TraceContent {
 
 /// The turn.
 pub(crate) fn turn(info: &TurnInfo, epoch: u32) -> Span {
+    invoked(info, info.agent.as_str(), epoch)
+}
+
+/// An agent at work in a turn.
+fn invoked(info: &TurnInfo, agent: &str, epoch: u32) -> Span {
     info_span!(
         target: TARGET,
         "invoke_agent",
-        otel.name = %format_args!("invoke_agent {}", info.agent),
+        otel.name = %format_args!("invoke_agent {agent}"),
         otel.kind = "internal",
         otel.status_code = Empty,
         otel.status_description = Empty,
         gen_ai.operation.name = "invoke_agent",
-        gen_ai.agent.name = %info.agent,
+        gen_ai.agent.name = agent,
         gen_ai.conversation.id = %info.session,
         gen_ai.usage.input_tokens = Empty,
         gen_ai.usage.output_tokens = Empty,
@@ -55,11 +64,12 @@ pub(crate) fn turn(info: &TurnInfo, epoch: u32) -> Span {
         session = %info.session,
         turn = %info.turn,
         epoch = i64::from(epoch),
+        call = Empty,
         outcome = Empty,
     )
 }
 
-/// The turn ended or paused.
+/// The turn, or a nested agent, ended or paused.
 pub(crate) fn turn_ended(span: &Span, outcome: &Outcome, usage: &Usage) {
     if span.is_disabled() {
         return;

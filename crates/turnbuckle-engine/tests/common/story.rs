@@ -21,9 +21,10 @@ use turnbuckle_engine::{Agent, Engine, EngineError, Submission, drain};
 use turnbuckle_models::scripted::{calls as calling, text};
 use turnbuckle_store::{
     Allowance, Blob, BlobPart, Captured, CapturedIn, CapturedQuery, CapturedUpdate, Card,
-    CardQuery, Claim, Commit, Committed, Conflict, Export, Fork, InboxItem, KeptAllowance, Loaded,
-    NewSession, Page, Post, Receipt, Release, Released, Session, SessionKey, SessionQuery, Store,
-    StoreError, StoreFuture, TurnLog, TurnRecord, UsageGroup, UsageQuery, View,
+    CardQuery, Claim, Commit, Committed, Conflict, Export, Fork, ImportedUsage, InboxItem,
+    KeptAllowance, KeptUsage, Loaded, MeteredCall, NewSession, Page, Post, Receipt, Release,
+    Released, Session, SessionKey, SessionQuery, Store, StoreError, StoreFuture, TurnLog,
+    TurnRecord, UsageGroup, UsageQuery, View,
 };
 
 /// What the model says in the story: reads, a write, a payment that a person amends, a tag, and a second turn.
@@ -270,7 +271,9 @@ pass! {
     usage(query: UsageQuery) -> Vec<UsageGroup>;
     tenants(after: Option<&'a TenantId>, limit: u32) -> Vec<TenantId>;
     export_session(key: &'a SessionKey) -> Export;
-    import_session(export: Export) -> Session;
+    import_session(export: Export, usage: ImportedUsage) -> Session;
+    every_usage(after: u64, limit: u32) -> Vec<KeptUsage>;
+    meter(calls: Vec<MeteredCall>) -> ();
     set_model(key: &'a SessionKey, model: &'a str) -> ();
     allowances(tenant: &'a TenantId, user: &'a UserId, session: Option<&'a SessionId>) -> Vec<Allowance>;
     take_back(tenant: &'a TenantId, user: &'a UserId, allowance: &'a MessageId) -> ();

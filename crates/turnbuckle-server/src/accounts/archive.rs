@@ -2,6 +2,7 @@
 
 use super::{Accounts, Audit};
 use crate::auth::keys::{Hash, Key};
+use crate::digest::hex;
 use crate::dto::{AuditEntry, Role};
 use futures_util::FutureExt;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -35,7 +36,7 @@ struct ArchivedKey {
 impl ArchivedKey {
     fn new((key, hash): (Key, Hash)) -> Self {
         let Key { id, tenant, user, name, roles, created, expires_at, revoked_at } = key;
-        let hash = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+        let hash = hex(&hash);
         Self { id, hash, tenant, user, name, roles, created, expires_at, revoked_at }
     }
 
@@ -73,10 +74,7 @@ impl From<ArchivedEntry> for Audit {
 }
 
 fn item(what: impl Serialize) -> Result<AnnexItem, AnnexError> {
-    match serde_json::to_value(what)? {
-        Value::Object(item) => Ok(item),
-        _ => Err("it is no object".into()),
-    }
+    Ok(serde_json::from_value(serde_json::to_value(what)?)?)
 }
 
 fn read<T: DeserializeOwned>(item: AnnexItem) -> Result<T, AnnexError> {

@@ -13,6 +13,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 use turnbuckle_core::ids::TenantId;
 use turnbuckle_core::time::Timestamp;
+use turnbuckle_store::migrate_postgres;
 
 /// Connections at once; every request with a key asks for it.
 const CONNECTIONS: u32 = 8;
@@ -47,7 +48,7 @@ impl PostgresAccounts {
             .await?;
         let mut migrations = sqlx::migrate!("./migrations/postgres");
         migrations.dangerous_set_table_name(MIGRATIONS);
-        migrations.run_direct(None, &mut *pool.acquire().await?, false).await?;
+        migrate_postgres(&mut *pool.acquire().await?, &migrations).await?;
         Ok(Self { pool })
     }
 

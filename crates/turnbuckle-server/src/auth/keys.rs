@@ -1,6 +1,7 @@
 //! API keys: 32 random bytes. Only their hash is kept; since they are random, a plain hash is as good as a slow one.
 
 use super::principal::Principal;
+use crate::digest::hex;
 use crate::dto::{AuthKind, KeyView, Role};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
@@ -25,13 +26,7 @@ pub fn hash(secret: &str) -> Hash {
 pub fn new_secret() -> Result<String, getrandom::Error> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes)?;
-    let mut secret = String::with_capacity(PREFIX.len() + 64);
-    secret.push_str(PREFIX);
-    for byte in bytes {
-        use std::fmt::Write;
-        let _ = write!(secret, "{byte:02x}");
-    }
-    Ok(secret)
+    Ok(format!("{PREFIX}{}", hex(&bytes)))
 }
 
 /// A key as it is kept.

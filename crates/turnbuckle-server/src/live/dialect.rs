@@ -64,6 +64,9 @@ pub trait Dialect: Send + Sync {
     /// A turn ended, or waits.
     fn turn_end(&mut self, end: &TurnEnd, frames: &mut Frames);
 
+    /// The session's title is another than the events said, since somebody gave it one.
+    fn title(&mut self, title: &str, frames: &mut Frames);
+
     /// The session is gone. Nothing follows.
     fn deleted(&mut self, frames: &mut Frames);
 
@@ -96,6 +99,10 @@ impl Dialect for Native {
 
     fn turn_end(&mut self, end: &TurnEnd, frames: &mut Frames) {
         frames.turn_end(end);
+    }
+
+    fn title(&mut self, title: &str, frames: &mut Frames) {
+        frames.title(title);
     }
 
     fn deleted(&mut self, frames: &mut Frames) {

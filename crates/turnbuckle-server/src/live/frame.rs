@@ -73,6 +73,11 @@ impl Frames {
         self.about("turn-end", end);
     }
 
+    /// Somebody gave the session a title.
+    pub fn title(&mut self, title: &str) {
+        self.about("title", &serde_json::json!({"title": title}));
+    }
+
     /// The session is gone.
     pub fn deleted(&mut self) {
         self.about("session-deleted", &serde_json::json!({}));

@@ -50,6 +50,18 @@ pub struct Wishes {
     pub longest: Duration,
 }
 
+/// What the reader knows of the session's title. Titles that a turn gives are events. Those that people give are not, since the
+/// numbers of events are the owner's to give: they are read from the session's row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Title {
+    /// It is told as soon as the row is read, whichever it is.
+    Due,
+    /// What the row says first is what the reader has.
+    Had,
+    /// It was told this one, or has it.
+    Is(Option<String>),
+}
+
 /// Reads a session for one connection.
 pub struct Reader {
     store: Arc<dyn Store>,
@@ -72,6 +84,7 @@ pub struct Reader {
     caught_up: bool,
     /// When to look again whether nothing waits any more.
     look_again: Option<Instant>,
+    title: Title,
     /// The turn that ended last, until it is told.
     ended: Option<(TurnId, Outcome, u64)>,
     done: bool,
@@ -93,6 +106,8 @@ impl Reader {
         let mut frames = Frames::default();
         dialect.begin(&mut frames);
         let end = Instant::now() + wishes.longest;
+        // A stream without an end is taken up again behind breaks, in which somebody may have given a title.
+        let title = if wishes.until.is_none() { Title::Due } else { Title::Had };
         Self {
             store,
             bus,
@@ -110,6 +125,7 @@ impl Reader {
             doubt: false,
             caught_up: false,
             look_again: None,
+            title,
             ended: None,
             done: false,
             closed: false,
@@ -212,6 +228,11 @@ impl Reader {
                     self.behind = true;
                 }
             }
+            Some(Heard::Told(Notice::Titled)) => {
+                self.title = Title::Due;
+                self.behind = true;
+                self.caught_up = false;
+            }
             Some(Heard::Told(Notice::Deleted)) => {
                 self.dialect.deleted(&mut self.frames);
                 self.done = true;
@@ -292,6 +313,7 @@ impl Reader {
             self.caught_up = false;
             return Ok(());
         }
+        self.compare_title(&session);
         if session.status == SessionStatus::Running {
             self.ask();
         }
@@ -308,6 +330,19 @@ impl Reader {
             self.look_again = Some(Instant::now() + LOOK_AGAIN);
         }
         Ok(())
+    }
+
+    /// Tells the session's title when it is not the one that the reader has.
+    fn compare_title(&mut self, session: &Session) {
+        let told = match &self.title {
+            Title::Due => None,
+            Title::Had => session.title.as_ref(),
+            Title::Is(title) => title.as_ref(),
+        };
+        if let Some(title) = session.title.as_ref().filter(|title| told != Some(title)) {
+            self.dialect.title(title, &mut self.frames);
+        }
+        self.title = Title::Is(session.title.clone());
     }
 
     /// Whether a turn that is waited for has ended before the reader came, or never comes. The inbox is read first: what has
@@ -364,13 +399,20 @@ impl Reader {
         {
             *turn = event.turn.clone();
         }
+        if let EventKind::SessionTitleUpdated { title } = &event.kind {
+            self.title = Title::Is(Some(title.clone()));
+        }
         self.ended = outcome_of(&event.kind).map(|o| (event.turn.clone(), o, event.seq));
     }
 
     async fn tell_end(&mut self) {
         let Some((turn, outcome, seq)) = self.ended.take() else { return };
         let idle = match self.store.session(&self.key).await {
-            Ok(session) if session.next_seq == seq + 1 => self.is_idle(&session).await,
+            Ok(session) if session.next_seq == seq + 1 => {
+                // A title that a person gave at the last moment has the better of one that the turn gave.
+                self.compare_title(&session);
+                self.is_idle(&session).await
+            }
             Ok(_) => Ok(false),
             Err(e) => Err(e),
         };
@@ -442,3 +484,7 @@ pub fn outcome_of(kind: &EventKind) -> Option<Outcome> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+#[path = "reader_tests.rs"]
+mod tests;

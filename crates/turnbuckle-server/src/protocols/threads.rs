@@ -15,7 +15,7 @@ use crate::request::{Caller, text};
 use serde_json::json;
 use turnbuckle_core::event::EventKind;
 use turnbuckle_core::ids::{MessageId, TurnId};
-use turnbuckle_core::message::{Asks, CardStatus, Message, SystemBody, UserMessage};
+use turnbuckle_core::message::{Asks, CardStatus, Message, Origin, SystemBody, UserMessage};
 use turnbuckle_store::{Card, CardQuery, CardStanding, Posted, Session, SessionStatus, StoreError};
 
 /// Characters of a client's id.
@@ -39,6 +39,14 @@ pub(crate) struct Begins {
     pub(crate) turn: TurnId,
     /// The place before its first event.
     pub(crate) after: String,
+}
+
+/// When a message was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    Now,
+    /// So long ago that it was not found among the last messages.
+    Before,
 }
 
 /// An answer to a card.
@@ -85,9 +93,28 @@ impl Thread<'_> {
     }
 }
 
+/// A message of a client that the session has already.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Known {
+    pub(crate) message: UserMessage,
+    /// Its place among the session's messages; `None` while its turn runs or it waits.
+    pub(crate) place: Option<u32>,
+    /// Whether a person has written more since.
+    pub(crate) standing: Standing,
+}
+
+/// Where a message stands among those of people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// It is the last one.
+    Last,
+    /// There are later ones.
+    Earlier,
+}
+
 impl Api {
     /// A message of a client that the session has already, waiting or not.
-    pub(crate) async fn known(&self, session: &Session, id: &str) -> Answer<Option<UserMessage>> {
+    pub(crate) async fn known(&self, session: &Session, id: &str) -> Answer<Option<Known>> {
         let view = self.store().view(&session.key, RECENT).await?;
         let running = match (view.session.status, &view.session.turn) {
             (SessionStatus::Running, Some(turn)) => self.opening(session, turn).await?,
@@ -96,15 +123,23 @@ impl Api {
         let is = |message: &UserMessage| {
             message.client_id.as_deref() == Some(id) || message.id.as_str() == id
         };
-        let stored = view.messages.into_iter().filter_map(|message| match message {
-            Message::User(message) => Some(message),
-            _ => None,
-        });
+        let stored =
+            (view.first..).zip(view.messages).filter_map(|(place, message)| match message {
+                Message::User(message) => Some((Some(place), message)),
+                _ => None,
+            });
         let waiting = view.inbox.into_iter().filter_map(|item| match item.input {
             Posted::Message { message, .. } => Some(*message),
             _ => None,
         });
-        Ok(stored.chain(running).chain(waiting).find(is))
+        let unsettled = running.into_iter().chain(waiting).map(|message| (None, message));
+        let mut all = stored.chain(unsettled);
+        let Some((place, message)) = all.find(|(_, message)| is(message)) else { return Ok(None) };
+        let standing = match all.any(|(_, later)| later.origin == Origin::Person) {
+            true => Standing::Earlier,
+            false => Standing::Last,
+        };
+        Ok(Some(Known { message, place, standing }))
     }
 
     /// The message that opened a turn. While that runs, it is only in the turn's first event.
@@ -128,12 +163,20 @@ impl Api {
         session: &Session,
         id: &str,
         new: NewTurn,
-    ) -> Answer<Begins> {
+    ) -> Answer<(Begins, Taken)> {
         text("messages.id", id, ID)?;
         let new = NewTurn { client_id: Some(id.to_owned()), ..new };
         let key = once(&["message", id]);
         let submitted = self.submit(who, session.key.id.as_str(), new, Some(key)).await?;
-        Ok(Begins { turn: submitted.turn, after: submitted.after })
+        let taken = if submitted.duplicate { Taken::Before } else { Taken::Now };
+        Ok((Begins { turn: submitted.turn, after: submitted.after }, taken))
+    }
+
+    /// Whether other turns have followed a turn.
+    pub(crate) async fn is_past(&self, session: &Session, turn: &TurnId) -> Answer<bool> {
+        let turns = self.store().turns(&session.key).await?;
+        let place = turns.iter().position(|record| record.id == *turn);
+        Ok(place.is_some_and(|place| place + 1 < turns.len()))
     }
 
     /// Where a turn begins.

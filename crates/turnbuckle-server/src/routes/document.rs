@@ -7,13 +7,13 @@ use axum::body::Bytes;
 use axum::response::Html;
 use axum::routing::get;
 use http::header::CONTENT_TYPE;
+use utoipa::ToSchema;
 use utoipa::openapi::path::Operation;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{
     Components, ContentBuilder, InfoBuilder, OpenApi, OpenApiBuilder, Ref, RefOr, ResponseBuilder,
     SecurityRequirement,
 };
-use utoipa::{PartialSchema, ToSchema};
 
 /// A router with its description.
 pub struct Described {
@@ -44,8 +44,8 @@ pub(super) fn complete(mut document: OpenApi) -> OpenApi {
         .description(Some("An API key (`tbk_...`) or a JWT."));
     let components = document.components.get_or_insert_with(Components::new);
     components.add_security_scheme(BEARER, SecurityScheme::Http(scheme.build()));
-    let mut schemas = vec![(ProblemDocument::name().into_owned(), ProblemDocument::schema())];
-    ProblemDocument::schemas(&mut schemas);
+    let mut schemas = Vec::new();
+    super::schemas::add::<ProblemDocument>(&mut schemas);
     components.schemas.extend(schemas);
     components.schemas.extend(super::schemas::schemas());
     document.security = Some(vec![SecurityRequirement::new::<_, [String; 0], String>(BEARER, [])]);

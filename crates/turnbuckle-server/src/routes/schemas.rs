@@ -22,7 +22,8 @@ pub(super) fn schemas() -> Schemas {
     all.into_iter().map(|(name, schema)| (name, as_written(schema))).collect()
 }
 
-fn add<T: ToSchema>(all: &mut Vec<(String, RefOr<Schema>)>) {
+/// A type with all that it is made of.
+pub(super) fn add<T: ToSchema>(all: &mut Vec<(String, RefOr<Schema>)>) {
     all.push((T::name().into_owned(), T::schema()));
     T::schemas(all);
 }
@@ -65,14 +66,14 @@ fn without_null(schema: RefOr<Schema>) -> RefOr<Schema> {
         }
         Schema::OneOf(mut one) => {
             one.items.retain(|item| !is_null(item));
-            match (one.items.pop(), one.items.is_empty()) {
-                (Some(RefOr::Ref(mut only)), true) => {
+            match <[_; 1]>::try_from(std::mem::take(&mut one.items)) {
+                Ok([RefOr::Ref(mut only)]) => {
                     only.description = one.description.unwrap_or_default();
                     return RefOr::Ref(only);
                 }
-                (Some(RefOr::T(only)), true) => only,
-                (last, _) => {
-                    one.items.extend(last);
+                Ok([RefOr::T(only)]) => only,
+                Err(several) => {
+                    one.items = several;
                     Schema::OneOf(one)
                 }
             }
@@ -84,9 +85,9 @@ fn without_null(schema: RefOr<Schema>) -> RefOr<Schema> {
 fn one_type(types: SchemaType) -> SchemaType {
     let SchemaType::Array(mut types) = types else { return types };
     types.retain(|kind| *kind != Type::Null);
-    match (types.pop(), types.is_empty()) {
-        (Some(only), true) => SchemaType::Type(only),
-        (last, _) => SchemaType::Array(types.into_iter().chain(last).collect()),
+    match <[Type; 1]>::try_from(types) {
+        Ok([only]) => SchemaType::Type(only),
+        Err(several) => SchemaType::Array(several),
     }
 }
 

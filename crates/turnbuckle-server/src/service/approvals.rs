@@ -7,13 +7,15 @@ use crate::dto::{
     Answered, ApprovalFilter, ApprovalView, ApprovalsQuery, NewDecision, NewToolResult, Page, Role,
     Verdict,
 };
-use crate::problem::{Answer, Problem};
+use crate::problem::{Answer, Code, Problem};
 use crate::request::{Caller, limit};
 use serde_json::json;
 use std::sync::Arc;
 use turnbuckle_core::error::ToolError;
 use turnbuckle_core::ids::{CallId, MessageId};
-use turnbuckle_core::machine::Decision;
+use turnbuckle_core::json::Json;
+use turnbuckle_core::machine::{Decision, Input};
+use turnbuckle_core::message::SystemBody;
 use turnbuckle_store::{Card, CardQuery, CardStanding, Cursor, Posted, Session};
 
 /// Characters of a reason or of an error of the front end.
@@ -135,7 +137,7 @@ impl Api {
         Ok(answered)
     }
 
-    /// Stores the result of a tool that ran in the front end.
+    /// Stores the result of a tool that ran in the front end. The same result again changes nothing, by whichever way it comes.
     ///
     /// # Errors
     /// As [`decide`](Self::decide).
@@ -160,8 +162,38 @@ impl Api {
             _ => return Err(Problem::field("output", "give either `output` or `error`")),
         };
         let (card_id, by) = (card.message.id.clone(), Some(who.user.clone()));
-        let input = Posted::ClientResult { card: card_id, result, by };
-        self.answer(card, session, input, idempotency_key).await
+        let input = Posted::ClientResult { card: card_id, result: result.clone(), by };
+        match self.post(&session.key, input, idempotency_key).await {
+            Err(problem) if problem.code == Code::AlreadyDecided => {
+                match self.given(&session, &card).await? {
+                    Some(given) if given == result => Ok(answered(card, session)),
+                    _ => Err(problem),
+                }
+            }
+            posted => posted.map(|_| answered(card, session)),
+        }
+    }
+
+    /// The result that a front end gave, waiting or not.
+    async fn given(
+        &self,
+        session: &Session,
+        card: &Card,
+    ) -> Answer<Option<Result<Json, ToolError>>> {
+        // What has left the inbox by now is in the journal, which is read after it.
+        let waiting = self.store().inbox(&session.key).await?.into_iter();
+        let waiting = waiting.filter(|item| item.input.card() == Some(&card.message.id));
+        for item in waiting {
+            if let Posted::ClientResult { result, .. } = item.input {
+                return Ok(Some(result));
+            }
+        }
+        let SystemBody::Approval(body) = &card.message.body else { return Ok(None) };
+        let log = self.store().journal(&session.key, &card.message.turn).await?;
+        Ok(log.journal.into_iter().find_map(|entry| match entry.input {
+            Input::ClientResult { call, result } if call == body.call => Some(result),
+            _ => None,
+        }))
     }
 
     async fn answer(
@@ -172,11 +204,15 @@ impl Api {
         idempotency_key: Option<String>,
     ) -> Answer<Answered> {
         self.post(&session.key, input, idempotency_key).await?;
-        Ok(Answered {
-            approval: card.message.id,
-            session: session.key.id,
-            turn: card.message.turn,
-            after: session.next_seq.saturating_sub(1).to_string(),
-        })
+        Ok(answered(card, session))
+    }
+}
+
+fn answered(card: Card, session: Session) -> Answered {
+    Answered {
+        approval: card.message.id,
+        session: session.key.id,
+        turn: card.message.turn,
+        after: session.next_seq.saturating_sub(1).to_string(),
     }
 }

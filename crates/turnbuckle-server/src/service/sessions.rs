@@ -170,6 +170,7 @@ impl Api {
         let session = self.session(who, id, Want::Talk).await?;
         text("title", title, TITLE)?;
         self.store().set_title(&session.key, title, self.now()).await?;
+        self.bus().publish(&session.key, Notice::Titled);
         Ok(self.store().session(&session.key).await?.into())
     }
 

@@ -177,6 +177,7 @@ impl Clockwork {
         let text = format!("The background task {kind} {reference} {how}.{detail}");
         let submission = Submission {
             origin: Origin::Task { task: kind.clone(), reference: reference.clone() },
+            account: self.account(&key, task).await?,
             ..Submission::new(Content::Text(text))
         };
         let input = match self.engine.compose(&key, submission).await {
@@ -196,6 +197,25 @@ impl Clockwork {
             Err(e) => return Err(e),
         }
         Ok(())
+    }
+}
+
+impl Clockwork {
+    /// What the turn that started a task was booked to, and so is the one that its end begins.
+    async fn account(
+        &self,
+        session: &SessionKey,
+        task: &Task,
+    ) -> Result<Option<Arc<str>>, StoreError> {
+        match self.engine.account_of(session, &task.turn).await {
+            Ok(account) => Ok(account),
+            Err(EngineError::Store(e)) if e.retryable() => Err(e),
+            // The turn is gone with its session, or cannot be read; others must not wait for it.
+            Err(e) => {
+                tracing::warn!(session = %session.id, "the turn of a task cannot be read: {e}");
+                Ok(None)
+            }
+        }
     }
 }
 

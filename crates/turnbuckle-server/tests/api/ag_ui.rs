@@ -2,6 +2,7 @@
 
 use crate::clients::{Client, installed};
 use crate::support::*;
+use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use turnbuckle_core::error::{ModelError, ModelErrorKind};
 use turnbuckle_core::model::Block;
@@ -312,4 +313,75 @@ async fn tools_of_the_front_end_are_run_by_it() {
             site.model.requests()[0].tools.specs.iter().filter(|s| s.name == "look_up").count();
         assert_eq!(offered, 1);
     }
+}
+
+/// The events of a run with this transcript, without a client that has a transcript of its own.
+async fn run(site: &Site, thread: &str, messages: Value) -> Vec<Value> {
+    let input = json!({
+        "threadId": thread, "runId": "r", "protocolVersion": "1.0", "messages": messages,
+    });
+    let response = site.request(Method::POST, "/ag-ui/main").json(&input).send().await.unwrap();
+    assert_eq!(response.status(), StatusCode::OK);
+    let text = response.text().await.unwrap();
+    let frames = text.split("\n\n").filter_map(|frame| frame.strip_prefix("data: "));
+    frames.map(|data| serde_json::from_str(data).unwrap()).collect()
+}
+
+fn kinds(events: &[Value]) -> Vec<&str> {
+    events.iter().map(|event| event["type"].as_str().unwrap()).collect()
+}
+
+fn said(id: &str, text: &str) -> Value {
+    json!({"id": id, "role": "user", "content": text})
+}
+
+#[tokio::test]
+async fn a_transcript_that_is_cut_back_is_refused_with_the_way_to_another_answer() {
+    let site = site([text("One."), text("Two."), text("Another two.")]).start().await;
+    let (first, second) = (said("u1", "First"), said("u2", "Second"));
+    let answer = json!({"id": "a1", "role": "assistant", "content": "One."});
+    run(&site, "thread", json!([first])).await;
+    run(&site, "thread", json!([first, answer, second])).await;
+    let session = site.get("/v1/sessions").await["items"][0]["id"].as_str().unwrap().to_owned();
+    let fork = format!("/v1/sessions/{session}/fork");
+
+    let refused = run(&site, "thread", json!([first])).await;
+    assert_eq!(kinds(&refused), ["RUN_STARTED", "MESSAGES_SNAPSHOT", "RUN_ERROR"]);
+    assert_eq!(
+        brief(&refused[1]["messages"]),
+        ["user: First", "assistant: One.", "user: Second", "assistant: Two."]
+    );
+    assert_eq!(refused[2]["code"], "regenerate");
+    let way = refused[2]["message"].as_str().unwrap();
+    assert!(way.contains(&format!(r#"POST {fork} with {{"before": 0}}"#)), "{way}");
+
+    // The last message may be sent again because its answer was lost.
+    let again = run(&site, "thread", json!([first, answer, second])).await;
+    assert_eq!(kinds(&again), ["RUN_STARTED", "MESSAGES_SNAPSHOT", "CUSTOM", "RUN_FINISHED"]);
+    assert_eq!(
+        (&again[2]["name"], &again[2]["value"]),
+        (&json!("answered-before"), &json!({"fork": fork, "before": 2}))
+    );
+    assert_eq!(site.model.requests().len(), 2);
+
+    let (status, copy) = site.post(&fork, json!({"before": 2})).await;
+    assert_eq!(status, StatusCode::CREATED, "{copy}");
+    let anew = run(&site, copy["id"].as_str().unwrap(), json!([first, answer, second])).await;
+    let deltas = anew.iter().filter_map(|event| event["delta"].as_str());
+    assert_eq!(deltas.collect::<String>(), "Another two.");
+    assert_eq!(anew.last().unwrap()["outcome"]["type"], "success");
+}
+
+#[tokio::test]
+async fn a_transcript_that_is_cut_back_far_is_refused_too() {
+    let turns = 20;
+    let answers: Vec<Scripted> = (0..turns).map(|i| text(&format!("Answer {i}.")).into()).collect();
+    let site = site(answers).start().await;
+    for turn in 0..turns {
+        run(&site, "thread", json!([said(&format!("u{turn}"), "Go on")])).await;
+    }
+    let refused = run(&site, "thread", json!([said("u0", "Go on")])).await;
+    assert_eq!(kinds(&refused), ["RUN_STARTED", "MESSAGES_SNAPSHOT", "RUN_ERROR"]);
+    assert_eq!(refused[2]["code"], "regenerate");
+    assert_eq!(site.model.requests().len(), turns);
 }

@@ -297,31 +297,170 @@ async fn tools_of_the_front_end_are_run_by_it() {
 #[tokio::test]
 async fn a_result_of_the_front_end_that_is_sent_again_changes_nothing_and_another_is_refused() {
     let site = site([calling("read_screen", json!({})), text("It shows a form.")]).start().await;
-    let send = async |messages: Value| {
-        let body = json!({"id": "chat", "messages": messages});
-        let request = site.request(Method::POST, "/ai-sdk/main").json(&body);
-        let response = request.send().await.unwrap();
-        (response.status(), response.text().await.unwrap())
-    };
-    let parts = json!([{"type": "text", "text": "Show me"}]);
-    let question = json!({"id": "m1", "role": "user", "parts": parts});
-    assert_eq!(send(json!([question])).await.0, StatusCode::OK);
-    let call = site.card().await["call"].clone();
-    let result = |output: &str| {
-        let part = json!({
-            "type": "tool-read_screen", "toolCallId": call, "state": "output-available",
-            "input": {}, "output": output,
-        });
-        json!([question, {"id": "a", "role": "assistant", "parts": [part]}])
-    };
+    let chat = Chat { site: &site };
+    assert_eq!(chat.ask().await.0, StatusCode::OK);
+    let call = site.card().await["call"].as_str().unwrap().to_owned();
     for _ in 0..2 {
-        let (status, told) = send(result("A form.")).await;
+        let (status, told) = chat.give(&call, "A form.").await;
         assert_eq!(status, StatusCode::OK, "{told}");
         assert!(told.contains(r#""finishReason":"stop""#), "{told}");
         assert!(told.contains("tool-output-available"), "{told}");
     }
-    let (status, problem) = send(result("A list.")).await;
+    let (status, problem) = chat.give(&call, "A list.").await;
     assert_eq!(status, StatusCode::CONFLICT, "{problem}");
     assert!(problem.contains("already_decided"), "{problem}");
     assert_eq!(site.model.requests().len(), 2);
+}
+
+/// A tool of the front end that a nested agent calls, from the question to the end.
+#[tokio::test]
+async fn a_tool_of_the_front_end_is_offered_for_a_nested_agent_too() {
+    let site = site([
+        calling("ask_helper", json!({"task": "Look"})),
+        calling("read_screen", json!({})),
+        text("There is a form."),
+        text("It shows a form."),
+    ])
+    .start()
+    .await;
+    let chat = Chat { site: &site };
+    let (status, told) = chat.ask().await;
+    assert_eq!(status, StatusCode::OK);
+    let chunks = chunks_of(&told);
+    let call = site.card().await["call"].as_str().unwrap().to_owned();
+    let offered = chunks.iter().find(|chunk| chunk["toolCallId"] == *call).unwrap();
+    assert_eq!(
+        *offered,
+        json!({
+            "type": "tool-input-available", "toolCallId": call, "toolName": "read_screen",
+            "input": {}, "title": "helper: Read screen",
+        })
+    );
+    assert_eq!(chunks.last().unwrap()["finishReason"], "tool-calls");
+    // A page that is loaded now can answer as well.
+    let loaded = site.get("/ai-sdk/main/chat").await;
+    let parts = loaded["messages"][1]["parts"].as_array().unwrap();
+    let waits = parts.iter().find(|part| part["toolCallId"] == *call).unwrap();
+    assert_eq!(
+        (&waits["type"], &waits["state"]),
+        (&json!("tool-read_screen"), &json!("input-available"))
+    );
+    let (status, told) = chat.give(&call, "A form.").await;
+    assert_eq!(status, StatusCode::OK, "{told}");
+    let chunks = chunks_of(&told);
+    let given = chunks.iter().find(|chunk| chunk["toolCallId"] == *call).unwrap();
+    assert_eq!(
+        *given,
+        json!({"type": "tool-output-available", "toolCallId": call, "output": "A form."})
+    );
+    let deltas = chunks.iter().filter_map(|chunk| chunk["delta"].as_str());
+    assert_eq!(deltas.collect::<String>(), "It shows a form.");
+    assert_eq!(chunks.last().unwrap()["finishReason"], "stop");
+}
+
+#[tokio::test]
+async fn what_nested_agents_ask_of_the_front_end_and_of_people_is_answered_by_itself() {
+    if !installed() {
+        return;
+    }
+    for client in CLIENTS {
+        let ask = || calling("ask_helper", json!({"task": "Look"}));
+        let both = calls(&[("a", "open_page", r#"{"page": "mail"}"#), ("b", "read_screen", "{}")]);
+        let site = site([ask(), both, text("There is a form."), text("It shows a form.")]);
+        let site = site.start().await;
+        let told = start(&site, client, "client_tools").done().await;
+        assert_eq!(told["called"], json!(["open_page", "read_screen"]));
+        let parts = [
+            r#"ask_helper {"task":"Look"} output-available "There is a form.""#,
+            r#"tool-open_page {"page":"mail"} output-available {"opened":true}"#,
+            r#"tool-read_screen {} output-available "A form.""#,
+            "text: It shows a form.",
+        ];
+        same(&told, &[("user", &["text: Show me"]), ("assistant", &parts)]);
+        assert_eq!(steps(&told["messages"][1]), 3);
+    }
+    for client in CLIENTS {
+        let site = site([
+            calling("ask_helper", json!({"task": "Pay"})),
+            calling("pay", json!({"amount": 5})),
+            text("I paid."),
+            text("Paid three."),
+        ])
+        .start()
+        .await;
+        let told = start(&site, client, "amend").done().await;
+        let parts = [
+            r#"ask_helper {"task":"Pay"} output-available "I paid.""#,
+            r#"pay {"amount":3} output-available {"paid":3}"#,
+            "text: Paid three.",
+        ];
+        same(&told, &[("user", &["text: Pay"]), ("assistant", &parts)]);
+        assert_eq!(site.world.all(), ["pay 3"]);
+    }
+}
+
+/// The chunks of a stream, without its last line.
+fn chunks_of(told: &str) -> Vec<Value> {
+    let frames = told.split("\n\n").filter_map(|frame| frame.strip_prefix("data: "));
+    frames.filter_map(|data| serde_json::from_str(data).ok()).collect()
+}
+
+#[tokio::test]
+async fn the_same_result_by_another_way_changes_nothing() {
+    for native_first in [true, false] {
+        let site =
+            site([calling("read_screen", json!({})), text("It shows a form.")]).start().await;
+        let chat = Chat { site: &site };
+        assert_eq!(chat.ask().await.0, StatusCode::OK);
+        let call = site.card().await["call"].as_str().unwrap().to_owned();
+        let path = format!("/v1/tool-results/{call}");
+        let native = async |output: &str| site.post(&path, json!({"output": output})).await.0;
+        match native_first {
+            true => {
+                assert_eq!(native("A form.").await, StatusCode::ACCEPTED);
+                let (status, told) = chat.give(&call, "A form.").await;
+                assert_eq!(status, StatusCode::OK, "{told}");
+                assert!(told.contains(r#""finishReason":"stop""#), "{told}");
+            }
+            false => {
+                assert_eq!(chat.give(&call, "A form.").await.0, StatusCode::OK);
+                assert_eq!(native("A form.").await, StatusCode::ACCEPTED);
+            }
+        }
+        assert_eq!(chat.give(&call, "A list.").await.0, StatusCode::CONFLICT);
+        assert_eq!(native("A list.").await, StatusCode::CONFLICT);
+        assert_eq!(site.model.requests().len(), 2);
+    }
+}
+
+/// A chat whose client is written out.
+struct Chat<'a> {
+    site: &'a Site,
+}
+
+impl Chat<'_> {
+    async fn send(&self, messages: Value) -> (StatusCode, String) {
+        let body = json!({"id": "chat", "messages": messages});
+        let request = self.site.request(Method::POST, "/ai-sdk/main").json(&body);
+        let response = request.send().await.unwrap();
+        (response.status(), response.text().await.unwrap())
+    }
+
+    fn question() -> Value {
+        json!({"id": "m1", "role": "user", "parts": [{"type": "text", "text": "Show me"}]})
+    }
+
+    async fn ask(&self) -> (StatusCode, String) {
+        self.send(json!([Self::question()])).await
+    }
+
+    /// Gives the result of a call of `read_screen`.
+    async fn give(&self, call: &str, output: &str) -> (StatusCode, String) {
+        let part = json!({
+            "type": "tool-read_screen", "toolCallId": call, "state": "output-available",
+            "input": {}, "output": output,
+        });
+        let answer = json!({"id": "a", "role": "assistant", "parts": [part]});
+        self.send(json!([Self::question(), answer])).await
+    }
 }

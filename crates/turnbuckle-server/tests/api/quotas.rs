@@ -253,3 +253,32 @@ async fn what_a_tool_asks_of_models_counts_as_well() {
     let usage = site.get("/v1/usage?by=model").await;
     assert_eq!(usage["groups"][1]["key"], "scripted:small");
 }
+
+#[tokio::test]
+async fn a_turn_that_a_tasks_end_begins_is_booked_to_the_key_that_started_the_task() {
+    let started = [
+        Scripted::Answer(calling("start_report", json!({}))),
+        text("It is being written.").into(),
+        text("The report is there.").into(),
+    ];
+    let site = site(started)
+        .with_keys()
+        .options(|o| o.quotas = vec![at_most(QuotaOf::Key, 1000)])
+        .start()
+        .await;
+    let ada = Someone::new(&site, "acme", "ada", "k_1").await;
+    assert_eq!(ada.say().await, YES);
+    let before = ada.usage("by=key").await["quotas"][0]["tokens"]["used"].clone();
+    let path = "/v1/tasks/report/r%2F1";
+    let end = site.request(Method::POST, path).bearer_auth(&ada.secret);
+    let (status, ended) = answer(end.json(&json!({"state": "completed"}))).await;
+    assert_eq!(status, StatusCode::OK, "{ended}");
+    site.until(async || site.model.requests().len() == 3).await;
+    let path = format!("/v1/sessions/{}/events?after=0&until=idle", ada.session);
+    Sse::open(site.request(Method::GET, &path).bearer_auth(&ada.secret)).await.rest().await;
+    let usage = ada.usage("by=key").await;
+    assert_eq!((before, &usage["quotas"][0]["tokens"]["used"]), (json!(30), &json!(45)));
+    let groups: Vec<(&Value, &Value)> =
+        usage["groups"].as_array().unwrap().iter().map(|g| (&g["key"], &g["calls"])).collect();
+    assert_eq!(groups, [(&json!("k_1"), &json!(3))]);
+}

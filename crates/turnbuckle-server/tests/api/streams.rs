@@ -184,3 +184,40 @@ async fn a_reader_that_waits_for_rest_notices_it_without_an_event() {
     assert_eq!(frames, []);
     assert_eq!(site.store.session(&key).await.unwrap().pending, 0);
 }
+
+#[tokio::test]
+async fn a_title_that_somebody_gives_is_told_to_those_who_watch() {
+    let site = site([text("Hello.")]).start().await;
+    let session = site.session().await;
+    let mut watch = site.watch(&session, "").await;
+    let mut elsewhere = site.watch_at(&site.replica().await, &session, "").await;
+    site.rename(&session, "Late parcels").await;
+    assert_eq!(watch.until("title").await.json(), json!({"title": "Late parcels"}));
+    assert_eq!(elsewhere.until("title").await.json(), json!({"title": "Late parcels"}));
+    // Whoever watched before a break may have missed it in the break.
+    let mut back = site.watch(&session, "after=0").await;
+    assert_eq!(back.until("title").await.json(), json!({"title": "Late parcels"}));
+    // Whoever asks for an answer has the title already.
+    let frames = site.say(&session, "Hi").await;
+    assert!(!shape(&frames).contains(&"title".to_owned()), "{frames:?}");
+}
+
+#[tokio::test]
+async fn a_title_that_somebody_gives_in_the_middle_of_a_turn_is_told_in_its_stream() {
+    let site = site([calling("wait", json!({})), text("Done.")]).start().await;
+    let session = site.session().await;
+    let submitted = site.submit(&session, "Wait for it").await;
+    let turn = submitted["turn"].as_str().unwrap();
+    let mut answer = site.watch(&session, &format!("after=0&until={turn}")).await;
+    site.world.begun.wait().await;
+    answer.until("tool-call-started").await;
+    site.rename(&session, "Late parcels").await;
+    assert_eq!(answer.until("title").await.json(), json!({"title": "Late parcels"}));
+    site.world.gate.open();
+    let rest = answer.rest().await;
+    assert_eq!(rest.last().unwrap().event.as_deref(), Some("turn-end"));
+    // The turn gives none of its own: what a person gave stays.
+    assert!(!shape(&rest).iter().any(|kind| kind.contains("title")), "{rest:?}");
+    let mut late = site.watch(&session, "after=0").await;
+    assert_eq!(late.until("title").await.json(), json!({"title": "Late parcels"}));
+}

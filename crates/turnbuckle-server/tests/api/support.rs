@@ -119,6 +119,13 @@ fn read_screen() -> FnTool {
     FnTool::elsewhere(ToolContract::new("read_screen").description("Reads the screen.").on_client())
 }
 
+/// Has a nested agent do it, which has a tool of the front end.
+fn ask_helper() -> FnTool {
+    let schema = json!({"type": "object", "properties": {"task": {"type": "string"}}});
+    let contract = ToolContract::new("ask_helper").description("Hands a task to the helper.");
+    FnTool::elsewhere(contract.input_schema(schema).on_agent("helper"))
+}
+
 /// A call of a tool.
 pub fn calling(tool: &str, args: Value) -> ModelResponse {
     calls(&[("c", tool, &args.to_string())])
@@ -282,11 +289,13 @@ fn engine(
         .tool(start_report())
         .tool(ask_around())
         .tool(read_screen())
+        .tool(ask_helper())
         .build()
         .unwrap();
+    let helper = Agent::builder("helper").tool(read_screen()).tool(pay()).build().unwrap();
     let resources = Resources::new().with(world.clone());
     Engine::builder()
-        .domain(Agents::new([agent]).with_resources(resources))
+        .domain(Agents::new([agent, helper]).with_resources(resources))
         .models(Models::new(model.clone()))
         .shared_store(store.clone())
         .clock(clock)
@@ -383,6 +392,13 @@ impl Site {
         let (status, submitted) = self.post(&path, json!({"content": text})).await;
         assert_eq!(status, StatusCode::ACCEPTED, "{submitted}");
         submitted
+    }
+
+    /// Gives a session a title.
+    pub async fn rename(&self, session: &str, title: &str) {
+        let request = self.request(Method::PATCH, &format!("/v1/sessions/{session}"));
+        let (status, renamed) = answer(request.json(&json!({"title": title}))).await;
+        assert_eq!((status, &renamed["title"]), (StatusCode::OK, &json!(title)));
     }
 
     /// Watches a session.

@@ -8,7 +8,7 @@ use crate::export::flaw;
 use crate::model::{Export, SessionKey, TurnStatus};
 use crate::open::Opened;
 use crate::store::Store;
-use futures_util::TryStreamExt;
+use futures_util::{Stream, TryStreamExt};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::pin::pin;
@@ -89,17 +89,18 @@ pub async fn check(
             }
         }
     }
-    checked.allowances =
-        allowances(&*store.sessions).try_fold(0, |n, _| async move { Ok(n + 1) }).await?;
+    checked.allowances = counted(allowances(&*store.sessions)).await?;
     if let Some(annex) = annex {
-        let read = async |kind| {
-            let items = annexed(annex, kind).try_fold(0, |n, _| async move { Ok(n + 1) });
-            items.await.map_err(ArchiveError::Annex)
-        };
+        let read = async |kind| counted(annexed(annex, kind)).await.map_err(ArchiveError::Annex);
         checked.keys = read(Annexed::Key).await?;
         checked.audit = read(Annexed::Audit).await?;
     }
     Ok(checked)
+}
+
+/// How much there is, all of it read.
+async fn counted<T, E>(items: impl Stream<Item = Result<T, E>>) -> Result<u64, E> {
+    items.try_fold(0, |n, _| async move { Ok(n + 1) }).await
 }
 
 fn tell(

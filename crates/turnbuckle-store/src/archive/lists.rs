@@ -4,7 +4,7 @@ use super::{Annex, AnnexError, AnnexItem, Annexed};
 use crate::error::StoreError;
 use crate::jobs::Jobs;
 use crate::model::{
-    CapturedIn, CapturedQuery, Card, CardQuery, Cursor, Job, JobQuery, JobStatus, KeptAllowance,
+    CapturedIn, CapturedQuery, Card, CardQuery, Cursor, Job, JobQuery, KeptAllowance, MeteredCall,
     Page, Schedule, ScheduleQuery, Session, SessionQuery, Task, TaskQuery,
 };
 use crate::open::Opened;
@@ -13,12 +13,9 @@ use futures_util::stream::{iter, try_unfold};
 use futures_util::{Stream, TryFutureExt, TryStreamExt};
 use std::collections::BTreeSet;
 use turnbuckle_core::ids::TenantId;
-use turnbuckle_core::time::Timestamp;
 
 /// Items read at once.
 const PAGE: u32 = 200;
-/// Schedules over all tenants that are looked at to find tenants without sessions.
-const SCHEDULES: u32 = 100_000;
 
 /// All items of a list. `read` gives those behind a place, and the place to go on from, as long as there may be more.
 fn every<T, P, E, F>(mut read: impl FnMut(Option<P>) -> F) -> impl Stream<Item = Result<T, E>>
@@ -37,8 +34,12 @@ where
     .try_flatten()
 }
 
-fn parts<T>(page: Page<T>) -> (Vec<T>, Option<Cursor>) {
-    (page.items, page.next)
+/// All items of a list with pages.
+fn pages<T, E, F>(mut read: impl FnMut(Option<Cursor>) -> F) -> impl Stream<Item = Result<T, E>>
+where
+    F: Future<Output = Result<Page<T>, E>>,
+{
+    every(move |after| read(after).map_ok(|page| (page.items, page.next)))
 }
 
 /// A list that goes on behind the last item, until there is none.
@@ -47,16 +48,19 @@ fn behind<T, P>(items: Vec<T>, place: impl FnOnce(&T) -> P) -> (Vec<T>, Option<P
     (items, next)
 }
 
-/// Every tenant that has sessions or schedules.
+/// Every tenant that has sessions, jobs or schedules.
 pub(super) async fn tenants(store: &Opened) -> Result<BTreeSet<TenantId>, StoreError> {
     let read = |after: Option<TenantId>| async move {
         let items = store.sessions.tenants(after.as_ref(), PAGE).await?;
         Ok::<_, StoreError>(behind(items, TenantId::clone))
     };
     let mut all: BTreeSet<TenantId> = every(read).try_collect().await?;
-    let ever = Timestamp::from_millis(i64::MAX / 2);
-    let schedules = store.jobs.due_schedules(ever, SCHEDULES).await?;
-    all.extend(schedules.into_iter().map(|schedule| schedule.key.tenant));
+    let read = |after: Option<TenantId>| async move {
+        let items = store.jobs.job_tenants(after.as_ref(), PAGE).await?;
+        Ok::<_, StoreError>(behind(items, TenantId::clone))
+    };
+    let more: BTreeSet<TenantId> = every(read).try_collect().await?;
+    all.extend(more);
     Ok(all)
 }
 
@@ -67,7 +71,7 @@ pub(super) async fn sessions(
 ) -> Result<Vec<Session>, StoreError> {
     let query = |after| SessionQuery { after, limit: PAGE, ..SessionQuery::of(tenant.clone()) };
     let mut all: Vec<Session> =
-        every(|after| store.list_sessions(query(after)).map_ok(parts)).try_collect().await?;
+        pages(|after| store.list_sessions(query(after))).try_collect().await?;
     // One that was used meanwhile has moved to the top.
     let mut seen = BTreeSet::new();
     all.retain(|session| seen.insert(session.key.id.clone()));
@@ -80,20 +84,16 @@ pub(super) fn schedules<'a>(
     tenant: &'a TenantId,
 ) -> impl Stream<Item = Result<Schedule, StoreError>> + 'a {
     let query = |after| ScheduleQuery { tenant: tenant.clone(), after, limit: PAGE };
-    every(move |after| store.schedules(query(after)).map_ok(|page| (page.items, page.next)))
+    pages(move |after| store.schedules(query(after)))
 }
 
-/// Every job of a tenant that stands so.
+/// Every job of a tenant, however it stands.
 pub(super) fn jobs<'a>(
     store: &'a dyn Jobs,
     tenant: &'a TenantId,
-    status: JobStatus,
 ) -> impl Stream<Item = Result<Job, StoreError>> + 'a {
-    let query = move |after| {
-        let all = JobQuery::of(tenant.clone());
-        JobQuery { status: Some(status), after, limit: PAGE, ..all }
-    };
-    every(move |after| store.jobs(query(after)).map_ok(parts))
+    let query = |after| JobQuery { after, limit: PAGE, ..JobQuery::of(tenant.clone()) };
+    pages(move |after| store.jobs(query(after)))
 }
 
 /// Every card of a tenant.
@@ -102,7 +102,7 @@ pub(super) fn cards<'a>(
     tenant: &'a TenantId,
 ) -> impl Stream<Item = Result<Card, StoreError>> + 'a {
     let query = |after| CardQuery { after, limit: PAGE, ..CardQuery::of(tenant.clone()) };
-    every(move |after| store.cards(query(after)).map_ok(parts))
+    pages(move |after| store.cards(query(after)))
 }
 
 /// Every captured action of a tenant.
@@ -111,7 +111,7 @@ pub(super) fn captured<'a>(
     tenant: &'a TenantId,
 ) -> impl Stream<Item = Result<CapturedIn, StoreError>> + 'a {
     let query = |after| CapturedQuery { after, limit: PAGE, ..CapturedQuery::of(tenant.clone()) };
-    every(move |after| store.list_captured(query(after)).map_ok(parts))
+    pages(move |after| store.list_captured(query(after)))
 }
 
 /// Every background task of a tenant.
@@ -120,7 +120,19 @@ pub(super) fn tasks<'a>(
     tenant: &'a TenantId,
 ) -> impl Stream<Item = Result<Task, StoreError>> + 'a {
     let query = |after| TaskQuery { after, limit: PAGE, ..TaskQuery::of(tenant.clone()) };
-    every(move |after| store.tasks(query(after)).map_ok(parts))
+    pages(move |after| store.tasks(query(after)))
+}
+
+/// What every model call cost, page by page.
+pub(super) fn usage(store: &dyn Store) -> impl Stream<Item = Result<Vec<MeteredCall>, StoreError>> {
+    every(move |after| {
+        let read = store.every_usage(after.unwrap_or(0), PAGE);
+        read.map_ok(|kept| {
+            let next = kept.last().map(|last| last.n);
+            let calls: Vec<MeteredCall> = kept.into_iter().map(|kept| kept.call).collect();
+            (if calls.is_empty() { Vec::new() } else { vec![calls] }, next)
+        })
+    })
 }
 
 /// What everyone allowed for good.

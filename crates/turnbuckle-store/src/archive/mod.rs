@@ -9,13 +9,14 @@
 //! | `session` | a session with its messages, turns, journals, events, captured actions, inbox and background tasks |
 //! | `blob` | one large output or attachment of the session before it, as Base64 |
 //! | `schedule` | a schedule |
-//! | `job` | a job that is to be done yet; those that have ended are not taken along |
+//! | `job` | a job, those that have ended too |
+//! | `usage` | what some model calls cost, in deleted sessions too |
 //! | `allowance` | what a person allowed for good |
 //! | `key` | an API key, by the hash of its secret |
 //! | `audit` | an entry of the audit log |
 //! | `end` | counts |
 //!
-//! The usage of sessions that were deleted stays behind.
+//! Up to version 2 there was no usage: what the events of a session record counts where it is read.
 
 mod annex;
 mod check;
@@ -29,13 +30,13 @@ pub use read::import;
 pub use write::export;
 
 use crate::error::StoreError;
-use crate::model::{Allowance, Export, Job, Schedule};
+use crate::model::{Allowance, Export, Job, MeteredCall, Schedule};
 use serde::{Deserialize, Serialize};
 use turnbuckle_core::content::Base64;
 use turnbuckle_core::ids::{SessionId, TenantId};
 
 /// The version that is written; the versions up to it are read.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// One line.
 #[derive(Debug, Serialize, Deserialize)]
@@ -46,6 +47,7 @@ enum Line {
     Blob { tenant: TenantId, session: SessionId, id: String, media_type: String, content: Base64 },
     Schedule(Box<Schedule>),
     Job(Box<Job>),
+    Usage { calls: Vec<MeteredCall> },
     Allowance { tenant: TenantId, allowance: Box<Allowance> },
     Key(AnnexItem),
     Audit(AnnexItem),
@@ -67,6 +69,9 @@ pub struct Counts {
     pub schedules: u64,
     /// Jobs.
     pub jobs: u64,
+    /// Model calls whose usage is kept.
+    #[serde(default)]
+    pub usage: u64,
     /// Allowances.
     #[serde(default)]
     pub allowances: u64,
@@ -90,6 +95,10 @@ impl Counts {
             Line::Blob { .. } => &mut self.blobs,
             Line::Schedule(_) => &mut self.schedules,
             Line::Job(_) => &mut self.jobs,
+            Line::Usage { calls } => {
+                self.usage += calls.len() as u64;
+                return;
+            }
             Line::Allowance { .. } => &mut self.allowances,
             Line::Key(_) => &mut self.keys,
             Line::Audit(_) => &mut self.audit,

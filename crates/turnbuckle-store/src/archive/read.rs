@@ -1,10 +1,13 @@
 //! Reading a store in.
 
 use super::{Annex, AnnexError, AnnexItem, Annexed, ArchiveError, Counts, Line, Progress, VERSION};
-use crate::model::{Blob, NewJob, NewSchedule, SessionKey};
+use crate::model::{Blob, ImportedUsage, NewSchedule, SessionKey};
 use crate::open::Opened;
 use std::io::BufRead;
 use turnbuckle_core::time::Timestamp;
+
+/// From this version on, usage is of its own.
+const WITH_USAGE: u32 = 3;
 
 /// Reads an archive into a store, and into what is kept beside it. Nothing that is there already is changed: a session or key
 /// whose id is in use stops it, with everything before it stored.
@@ -19,6 +22,7 @@ pub async fn import(
     progress: Progress<'_>,
 ) -> Result<Counts, ArchiveError> {
     let mut counts = Counts::default();
+    let mut usage = ImportedUsage::FromEvents;
     let mut text = String::new();
     let mut number = 0;
     loop {
@@ -38,7 +42,12 @@ pub async fn import(
             Line::Turnbuckle { version } if version > VERSION => {
                 return Err(ArchiveError::TooNew(version));
             }
-            Line::Turnbuckle { .. } if number == 1 => continue,
+            Line::Turnbuckle { version } if number == 1 => {
+                if version >= WITH_USAGE {
+                    usage = ImportedUsage::Apart;
+                }
+                continue;
+            }
             _ if number == 1 => return Err(wrong("an archive begins with its version".to_owned())),
             Line::Turnbuckle { .. } => return Err(wrong("the version comes first".to_owned())),
             Line::End(told) if told == counts => return Ok(counts),
@@ -47,7 +56,7 @@ pub async fn import(
             }
             item => {
                 counts.add(&item);
-                item.store(store, annex, number, now).await?;
+                item.store(store, annex, number, usage, now).await?;
             }
         }
         progress(&counts);
@@ -60,12 +69,13 @@ impl Line {
         store: &Opened,
         annex: &dyn Annex,
         line: u64,
+        usage: ImportedUsage,
         now: Timestamp,
     ) -> Result<(), ArchiveError> {
         let (what, result) = match self {
             Line::Session(whole) => {
                 let what = format!("session {}", whole.session.key.id);
-                (what, store.sessions.import_session(*whole).await.map(drop))
+                (what, store.sessions.import_session(*whole, usage).await.map(drop))
             }
             Line::Blob { tenant, session, id, media_type, content } => {
                 let what = format!("{id} of session {session}");
@@ -89,18 +99,9 @@ impl Line {
             }
             Line::Job(job) => {
                 let what = format!("job {}", job.key.id);
-                let new = NewJob {
-                    key: job.key,
-                    queue: job.queue,
-                    idempotency_key: job.idempotency_key,
-                    payload: job.payload,
-                    due: job.due,
-                    max_attempts: job.max_attempts,
-                    tick: job.tick,
-                    now,
-                };
-                (what, store.jobs.enqueue(new).await.map(drop))
+                (what, store.jobs.import_job(*job).await.map(drop))
             }
+            Line::Usage { calls } => ("usage".to_owned(), store.sessions.meter(calls).await),
             Line::Allowance { tenant, allowance } => {
                 let what = format!("allowance {}", allowance.id);
                 (what, store.sessions.allow(&tenant, &allowance).await)

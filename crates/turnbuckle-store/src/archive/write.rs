@@ -1,9 +1,9 @@
 //! Writing a store out.
 
-use super::lists::{allowances, annexed, jobs, schedules, sessions, tenants};
+use super::lists::{allowances, annexed, jobs, schedules, sessions, tenants, usage};
 use super::{Annex, Annexed, ArchiveError, Counts, Line, Progress, VERSION};
 use crate::error::StoreError;
-use crate::model::{Export, JobStatus, SessionKey};
+use crate::model::{Export, SessionKey};
 use crate::open::Opened;
 use crate::store::Store;
 use futures_util::TryStreamExt;
@@ -44,12 +44,14 @@ pub async fn export(
         while let Some(schedule) = all.try_next().await? {
             out.put(&Line::Schedule(Box::new(schedule)))?;
         }
-        for status in [JobStatus::Waiting, JobStatus::Running] {
-            let mut all = pin!(jobs(&*store.jobs, &tenant, status));
-            while let Some(job) = all.try_next().await? {
-                out.put(&Line::Job(Box::new(job)))?;
-            }
+        let mut all = pin!(jobs(&*store.jobs, &tenant));
+        while let Some(job) = all.try_next().await? {
+            out.put(&Line::Job(Box::new(job)))?;
         }
+    }
+    let mut all = pin!(usage(&*store.sessions));
+    while let Some(calls) = all.try_next().await? {
+        out.put(&Line::Usage { calls })?;
     }
     let mut all = pin!(allowances(&*store.sessions));
     while let Some(kept) = all.try_next().await? {

@@ -3,9 +3,9 @@
 use crate::error::StoreError;
 use crate::model::{
     Allowance, Blob, BlobPart, Captured, CapturedIn, CapturedQuery, CapturedUpdate, Card,
-    CardQuery, Claim, Commit, Committed, Export, Fork, InboxItem, KeptAllowance, Loaded,
-    NewSession, Page, Post, Receipt, Release, Released, Session, SessionKey, SessionQuery, TurnLog,
-    TurnRecord, UsageGroup, UsageQuery, View,
+    CardQuery, Claim, Commit, Committed, Export, Fork, ImportedUsage, InboxItem, KeptAllowance,
+    KeptUsage, Loaded, MeteredCall, NewSession, Page, Post, Receipt, Release, Released, Session,
+    SessionKey, SessionQuery, TurnLog, TurnRecord, UsageGroup, UsageQuery, View,
 };
 use crate::store::{Store, StoreFuture};
 use futures_util::FutureExt;
@@ -206,5 +206,7 @@ operations! {
     Usage usage(query: UsageQuery) -> Vec<UsageGroup>;
     Tenants tenants(after: Option<&'a TenantId>, limit: u32) -> Vec<TenantId>;
     ExportSession export_session(key: &'a SessionKey) -> Export;
-    ImportSession import_session(export: Export) -> Session;
+    ImportSession import_session(export: Export, usage: ImportedUsage) -> Session;
+    EveryUsage every_usage(after: u64, limit: u32) -> Vec<KeptUsage>;
+    Meter meter(calls: Vec<MeteredCall>) -> ();
 }

@@ -1,9 +1,11 @@
 //! Lists that people and operators look through: sessions by what was said, captured actions, usage.
 
 use super::sample::{Owner, Subject, assistant_message, at, event, key, new_session, user_message};
+use crate::memory::MemoryStore;
 use crate::model::{
-    Captured, CapturedIn, CapturedQuery, CapturedStatus, CapturedUpdate, NewCaptured, NewSession,
-    SessionKey, SessionQuery, SessionStatus, UsageBy, UsageGroup, UsageQuery, UsageSum,
+    Captured, CapturedIn, CapturedQuery, CapturedStatus, CapturedUpdate, ImportedUsage, KeptUsage,
+    MeteredCall, NewCaptured, NewSession, SessionKey, SessionQuery, SessionStatus, UsageBy,
+    UsageGroup, UsageQuery, UsageSum,
 };
 use serde_json::json;
 use std::sync::Arc;
@@ -274,4 +276,56 @@ pub async fn tenants_are_listed(store: Subject) {
     assert_eq!(store.tenants(None, 2).await.unwrap(), tenants(&["a", "b"]));
     assert_eq!(store.tenants(Some(&"a".into()), 9).await.unwrap(), tenants(&["b", "c"]));
     assert_eq!(store.tenants(Some(&"c".into()), 9).await.unwrap(), tenants(&[]));
+}
+
+/// What calls cost can be taken to another store, whether or not their sessions are there still, and counts there the same.
+pub async fn usage_is_the_same_elsewhere(store: Subject) {
+    let elsewhere: Subject = Arc::new(MemoryStore::new());
+    let mut keys = Vec::new();
+    for name in ["kept", "deleted"] {
+        let key = key(name);
+        let mut owner = Owner::of_new(&store, &key).await;
+        let open = owner.open("t");
+        owner.write(open).await;
+        for (ms, account) in [(0, None), (1, Some("k_1")), (2, Some("k_2"))] {
+            let mut commit = owner.commit(at(ms));
+            commit.account = account.map(Into::into);
+            commit.events = vec![usage_event(&key, owner.seq, ms, "dear", 5)];
+            owner.write(commit).await;
+            owner.seq += 1;
+        }
+        keys.push(key);
+    }
+    store.delete_session(&keys[1], at(99_000)).await.unwrap();
+    let mut all: Vec<KeptUsage> = Vec::new();
+    loop {
+        let page = store.every_usage(all.last().map_or(0, |last| last.n), 4).await.unwrap();
+        if page.is_empty() {
+            break;
+        }
+        all.extend(page);
+    }
+    assert!(all.windows(2).all(|pair| pair[0].n < pair[1].n), "{all:?}");
+    let calls: Vec<MeteredCall> = all.into_iter().map(|kept| kept.call).collect();
+    assert_eq!(calls.len(), 6);
+    assert_eq!((&calls[4].session, calls[4].account.as_deref()), (&keys[1].id, Some("k_1")));
+    let written = serde_json::to_string(&calls).unwrap();
+    let read: Vec<MeteredCall> = serde_json::from_str(&written).unwrap();
+    assert_eq!(read, calls, "it survives being a file");
+
+    let export = store.export_session(&keys[0]).await.unwrap();
+    elsewhere.import_session(export, ImportedUsage::Apart).await.unwrap();
+    elsewhere.meter(read).await.unwrap();
+    for by in [UsageBy::Nothing, UsageBy::Account, UsageBy::User, UsageBy::Model, UsageBy::Day] {
+        let (tenant, from, to) = ("acme".into(), at(0), at(9));
+        let query = UsageQuery { tenant, user: None, account: None, from, to, by };
+        let here = store.usage(query.clone()).await.unwrap();
+        assert_eq!(elsewhere.usage(query).await.unwrap(), here, "{by:?}");
+    }
+    // And back: told twice, they count twice.
+    store.meter(calls.clone()).await.unwrap();
+    store.meter(Vec::new()).await.unwrap();
+    let again = store.every_usage(0, 99).await.unwrap();
+    let again: Vec<MeteredCall> = again.into_iter().map(|kept| kept.call).collect();
+    assert_eq!(again, [calls.clone(), calls].concat());
 }

@@ -2,13 +2,17 @@
 
 use super::sample::{at, conflict, missing};
 use super::work::{JobsSubject, job, key, take};
+use crate::cron::Cron;
 use crate::error::{Conflict, StoreError};
+use crate::memory::MemoryStore;
 use crate::model::{
-    Enqueued, Job, JobKey, JobQuery, JobStatus, Lease, NewJob, QueueDepth, Retry, TakeJobs, Tick,
+    Enqueued, Job, JobKey, JobQuery, JobStatus, Lease, Missed, NewJob, NewSchedule, QueueDepth,
+    Retry, ScheduleKey, ScheduleState, TakeJobs, Tick,
 };
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use turnbuckle_core::ids::TenantId;
 use turnbuckle_core::json::Json;
 
 fn payload(n: i64) -> Json {
@@ -282,4 +286,83 @@ pub async fn a_foreign_tenant_sees_no_job(store: JobsSubject) {
         missing(store.delete_job(&foreign).await);
     }
     assert_eq!(store.job(&key("j")).await.unwrap(), before[0]);
+}
+
+/// Jobs can be taken to another store as they stand, those that have ended too; nobody works on one there.
+pub async fn a_job_is_the_same_elsewhere(store: JobsSubject) {
+    let elsewhere: JobsSubject = Arc::new(MemoryStore::new());
+    let tick = |ms| Some(Tick { schedule: "s".into(), at: at(ms) });
+    for (id, ms) in [("done", 0), ("dead", 1), ("runs", 2), ("off", 3), ("waits", 4)] {
+        let key = (id == "waits").then(|| "once".to_owned());
+        let new = NewJob { tick: tick(ms), idempotency_key: key, due: at(ms), ..job(id, at(0)) };
+        store.enqueue(new).await.unwrap();
+    }
+    let taken = store.take_jobs(take("one", at(2))).await.unwrap();
+    let result = Some(Json::from(json!({"session": "s_1", "odd": "\u{0}"})));
+    store.finish_job(&taken[0].key, taken[0].fence, result, at(5)).await.unwrap();
+    store
+        .fail_job(&taken[1].key, taken[1].fence, "no \u{1F980}", Retry::Never, at(6))
+        .await
+        .unwrap();
+    store.cancel_job(&key("off"), at(7)).await.unwrap();
+    for (from, to) in [(&store, &elsewhere), (&elsewhere, &store)] {
+        for id in ["done", "dead", "runs", "off", "waits"] {
+            let exported = from.job(&key(id)).await.unwrap();
+            let written = serde_json::to_string(&exported).unwrap();
+            let read: Job = serde_json::from_str(&written).unwrap();
+            assert_eq!(read, exported, "it survives being a file");
+            let mut expected = Job { lease: None, ..exported };
+            if expected.status == JobStatus::Running {
+                expected.status = JobStatus::Waiting;
+            }
+            assert_eq!(
+                to.import_job(read.clone()).await.unwrap(),
+                Enqueued::Added(expected.clone())
+            );
+            assert_eq!(to.job(&key(id)).await.unwrap(), expected);
+            assert_eq!(to.import_job(read.clone()).await.unwrap(), Enqueued::Known(expected));
+            let other = Job { payload: Json::from(json!("other")), ..read };
+            let reused = conflict(to.import_job(other).await);
+            assert_eq!(reused, Conflict::JobKeyReused { job: id.into() });
+        }
+        // What has ended is not done again, nor is its moment made anew.
+        let again = NewJob { tick: tick(0), ..job("anew", at(9)) };
+        assert_eq!(to.enqueue(again).await.unwrap().job().key, key("done"));
+        let due = to.take_jobs(take("two", at(9))).await.unwrap();
+        let ids: Vec<&str> = due.iter().map(|job| job.key.id.as_str()).collect();
+        assert_eq!(ids, ["runs", "waits"]);
+        for id in ["done", "dead", "runs", "off", "waits"] {
+            from.cancel_job(&key(id), at(9)).await.unwrap();
+            from.delete_job(&key(id)).await.unwrap();
+        }
+    }
+}
+
+/// Whoever takes a store elsewhere finds those who have nothing in it but work.
+pub async fn tenants_with_work_are_listed(store: JobsSubject) {
+    let tenants = |names: &[&str]| names.iter().map(|n| TenantId::from(*n)).collect::<Vec<_>>();
+    assert_eq!(store.job_tenants(None, 9).await.unwrap(), tenants(&[]));
+    for tenant in ["b", "d"] {
+        let new = NewJob { key: JobKey::new(tenant, "j"), ..job("j", at(0)) };
+        store.enqueue(new).await.unwrap();
+    }
+    for (tenant, state) in
+        [("a", ScheduleState::Active), ("b", ScheduleState::Active), ("c", ScheduleState::Paused)]
+    {
+        let new = NewSchedule {
+            key: ScheduleKey::new(tenant, "s"),
+            cron: Cron::parse("0 9 * * *", "UTC").unwrap(),
+            queue: "q".to_owned(),
+            payload: Json::default(),
+            max_attempts: 1,
+            missed: Missed::Skip,
+            state,
+            now: at(0),
+        };
+        store.put_schedule(new).await.unwrap();
+    }
+    assert_eq!(store.job_tenants(None, 9).await.unwrap(), tenants(&["a", "b", "c", "d"]));
+    assert_eq!(store.job_tenants(None, 2).await.unwrap(), tenants(&["a", "b"]));
+    assert_eq!(store.job_tenants(Some(&"b".into()), 9).await.unwrap(), tenants(&["c", "d"]));
+    assert_eq!(store.job_tenants(Some(&"d".into()), 9).await.unwrap(), tenants(&[]));
 }

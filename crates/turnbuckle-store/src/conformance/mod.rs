@@ -60,7 +60,7 @@ macro_rules! store_conformance {
             a_fork_ends_at_its_place, a_foreign_tenant_sees_nothing,
             a_title_given_by_a_person_stays, a_model_chosen_meanwhile_stays, allowances_belong_to_a_person,
             sessions_are_found_by_what_was_said, sessions_are_narrowed_by_agent_and_status,
-            captured_actions_are_listed_over_sessions, usage_counts_every_call_once, tenants_are_listed,
+            captured_actions_are_listed_over_sessions, usage_counts_every_call_once, usage_is_the_same_elsewhere, tenants_are_listed,
             a_parked_session_waits_for_somebody, a_view_shows_what_a_reader_needs,
             an_exported_session_is_the_same_elsewhere, an_incoherent_export_is_refused,
         }
@@ -86,6 +86,7 @@ macro_rules! jobs_conformance {
             a_job_is_done_once, a_job_of_a_schedule_is_made_by_hand, jobs_come_when_they_are_due, a_failing_job_becomes_a_dead_letter,
             a_lost_worker_is_fenced_off, one_key_adds_one_job, no_job_is_taken_twice,
             jobs_are_called_off_and_deleted, jobs_are_listed_and_counted, a_foreign_tenant_sees_no_job,
+            a_job_is_the_same_elsewhere, tenants_with_work_are_listed,
             a_schedule_is_kept, a_due_schedule_makes_its_job, a_moment_makes_one_job_over_all_replicas,
             a_changed_schedule_is_planned_anew, schedules_are_listed,
             ; beside sessions:

@@ -6,8 +6,8 @@ use super::sample::{
 use crate::error::{Conflict, StoreError};
 use crate::memory::MemoryStore;
 use crate::model::{
-    Blob, Export, NewCaptured, Parked, Post, Posted, Receipt, Release, Released, Session,
-    SessionKey, SessionStatus, View,
+    Blob, Export, ImportedUsage, NewCaptured, Parked, Post, Posted, Receipt, Release, Released,
+    Session, SessionKey, SessionStatus, View,
 };
 use std::sync::Arc;
 use turnbuckle_core::message::Asks;
@@ -139,7 +139,7 @@ pub async fn an_exported_session_is_the_same_elsewhere(store: Subject) {
         let read: Export = serde_json::from_str(&written).unwrap();
         assert_eq!(read, export, "it survives being a file");
 
-        let row = to.import_session(read).await.unwrap();
+        let row = to.import_session(read, ImportedUsage::FromEvents).await.unwrap();
         assert_eq!(row, export.session);
         let again = to.export_session(&key).await.unwrap();
         assert_eq!(Export { blobs: export.blobs.clone(), ..again }, export);
@@ -171,7 +171,7 @@ pub async fn an_exported_session_is_the_same_elsewhere(store: Subject) {
             to.release(&key, heir.fence, Release::HandOver).await.unwrap(),
             Released::Released
         );
-        let taken = conflict(to.import_session(export).await);
+        let taken = conflict(to.import_session(export, ImportedUsage::FromEvents).await);
         assert_eq!(taken, Conflict::SessionExists(key.id.clone()));
         // The next one has cards of the same ids.
         from.delete_session(&key, at(99_000)).await.unwrap();
@@ -202,9 +202,9 @@ pub async fn an_incoherent_export_is_refused(store: Subject) {
     for change in broken {
         let mut export = good.clone();
         change(&mut export);
-        let refused = store.import_session(export).await;
+        let refused = store.import_session(export, ImportedUsage::FromEvents).await;
         assert!(matches!(refused, Err(StoreError::Other { .. })), "{refused:?}");
         missing(store.session(&key).await);
     }
-    store.import_session(good).await.unwrap();
+    store.import_session(good, ImportedUsage::FromEvents).await.unwrap();
 }

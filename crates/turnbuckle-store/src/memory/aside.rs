@@ -4,7 +4,8 @@ use super::Inner;
 use crate::error::{Conflict, StoreError};
 use crate::model::{
     Allowance, BlobPart, Captured, CapturedIn, CapturedPlace, CapturedQuery, CapturedUpdate,
-    KeptAllowance, Page, SessionKey, UsageBy, UsageGroup, UsageQuery, UsageSum, page,
+    KeptAllowance, KeptUsage, MeteredCall, Page, SessionKey, UsageBy, UsageGroup, UsageQuery,
+    UsageSum, page,
 };
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -139,6 +140,12 @@ impl Inner {
             true => Err(StoreError::NotFound { what: "allowance" }),
             false => Ok(()),
         }
+    }
+
+    pub(super) fn every_usage(&self, after: u64, limit: u32) -> Vec<KeptUsage> {
+        let numbered = (1..).zip(&self.usage).filter(|(n, _)| *n > after);
+        let kept = |(n, call): (u64, &MeteredCall)| KeptUsage { n, call: call.clone() };
+        numbered.take(limit as usize).map(kept).collect()
     }
 
     pub(super) fn usage(&self, query: &UsageQuery) -> Vec<UsageGroup> {

@@ -9,7 +9,9 @@ use crate::model::{
     ScheduleState, TakeJobs, Task, TaskEnded, TaskKey, TaskQuery, TaskStatus, page,
 };
 use crate::store::StoreFuture;
-use crate::work::{LOST, known_job, new_job, new_schedule, place, started, task_place, waits_for};
+use crate::work::{
+    LOST, imported_job, known_job, new_job, new_schedule, place, started, task_place, waits_for,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use turnbuckle_core::event::Event;
 use turnbuckle_core::ids::{SessionId, TenantId};
@@ -30,6 +32,10 @@ pub(super) struct Work {
 
 impl Work {
     fn enqueue(&mut self, new: NewJob) -> Result<Enqueued, StoreError> {
+        self.add(new_job(new))
+    }
+
+    fn add(&mut self, new: Job) -> Result<Enqueued, StoreError> {
         let same = |job: &&Job| {
             job.key == new.key
                 || (job.key.tenant == new.key.tenant
@@ -39,9 +45,9 @@ impl Work {
                 || (job.key.tenant == new.key.tenant && new.tick.is_some() && job.tick == new.tick)
         };
         if let Some(known) = self.jobs.values().find(same) {
-            return known_job(known.clone(), &new);
+            return known_job(known.clone(), &new.queue, &new.payload);
         }
-        let job = new_job(new);
+        let job = new;
         self.jobs.insert(job.key.clone(), job.clone());
         Ok(Enqueued::Added(job))
     }
@@ -196,6 +202,24 @@ impl Inner {
 impl Jobs for MemoryStore {
     fn enqueue(&self, job: NewJob) -> StoreFuture<'_, Enqueued> {
         self.with(move |inner| inner.work.enqueue(job))
+    }
+
+    fn import_job(&self, job: Job) -> StoreFuture<'_, Enqueued> {
+        self.with(move |inner| inner.work.add(imported_job(job)))
+    }
+
+    fn job_tenants<'a>(
+        &'a self,
+        after: Option<&'a TenantId>,
+        limit: u32,
+    ) -> StoreFuture<'a, Vec<TenantId>> {
+        self.with(move |inner| {
+            let jobs = inner.work.jobs.keys().map(|key| &key.tenant);
+            let schedules = inner.work.schedules.keys().map(|key| &key.tenant);
+            let all: BTreeSet<&TenantId> = jobs.chain(schedules).collect();
+            let later = all.into_iter().filter(|tenant| after.is_none_or(|after| *tenant > after));
+            Ok(later.take(limit as usize).cloned().collect())
+        })
     }
 
     fn take_jobs(&self, take: TakeJobs) -> StoreFuture<'_, Vec<Job>> {

@@ -21,9 +21,9 @@ mod sessions;
 use crate::error::StoreError;
 use crate::model::{
     Allowance, Blob, BlobPart, Captured, CapturedIn, CapturedQuery, CapturedUpdate, Card,
-    CardQuery, Claim, Commit, Committed, Export, Fork, InboxItem, KeptAllowance, Loaded, Metered,
-    NewSession, Page, Post, Receipt, Release, Released, Session, SessionKey, SessionQuery, TurnLog,
-    TurnRecord, UsageGroup, UsageQuery, View,
+    CardQuery, Claim, Commit, Committed, Export, Fork, ImportedUsage, InboxItem, KeptAllowance,
+    KeptUsage, Loaded, MeteredCall, NewSession, Page, Post, Receipt, Release, Released, Session,
+    SessionKey, SessionQuery, TurnLog, TurnRecord, UsageGroup, UsageQuery, View,
 };
 use crate::store::{Store, StoreFuture};
 use futures_util::future::{FutureExt, lazy};
@@ -50,7 +50,7 @@ struct Inner {
     deleted: BTreeSet<SessionId>,
     /// The session of every card.
     cards: BTreeMap<MessageId, SessionId>,
-    usage: Vec<Metered>,
+    usage: Vec<MeteredCall>,
     /// What people allowed for good, in the order in which they did.
     allowances: Vec<(TenantId, Allowance)>,
     work: jobs::Work,
@@ -307,6 +307,17 @@ impl Store for MemoryStore {
         self.with(move |inner| Ok(inner.usage(&query)))
     }
 
+    fn every_usage(&self, after: u64, limit: u32) -> StoreFuture<'_, Vec<KeptUsage>> {
+        self.with(move |inner| Ok(inner.every_usage(after, limit)))
+    }
+
+    fn meter(&self, calls: Vec<MeteredCall>) -> StoreFuture<'_, ()> {
+        self.with(move |inner| {
+            inner.usage.extend(calls);
+            Ok(())
+        })
+    }
+
     fn tenants<'a>(
         &'a self,
         after: Option<&'a TenantId>,
@@ -323,8 +334,8 @@ impl Store for MemoryStore {
         })
     }
 
-    fn import_session(&self, export: Export) -> StoreFuture<'_, Session> {
-        self.with(move |inner| inner.import(export))
+    fn import_session(&self, export: Export, usage: ImportedUsage) -> StoreFuture<'_, Session> {
+        self.with(move |inner| inner.import(export, usage))
     }
 
     fn allowances<'a>(

@@ -6,8 +6,8 @@ use crate::check::check;
 use crate::error::{Conflict, StoreError};
 use crate::export::coherent;
 use crate::model::{
-    Commit, Committed, Cursor, Export, Fork, Lease, Metered, NewSession, Page, Session, SessionKey,
-    SessionQuery, SessionStatus, metered, metered_calls, page,
+    Commit, Committed, Cursor, Export, Fork, ImportedUsage, Lease, MeteredCall, NewSession, Page,
+    Session, SessionKey, SessionQuery, SessionStatus, metered, metered_calls, page,
 };
 use crate::words::Search;
 use std::collections::BTreeSet;
@@ -152,14 +152,20 @@ impl Inner {
         later.take(limit as usize).cloned().collect()
     }
 
-    pub(super) fn import(&mut self, export: Export) -> Result<Session, StoreError> {
+    pub(super) fn import(
+        &mut self,
+        export: Export,
+        usage: ImportedUsage,
+    ) -> Result<Session, StoreError> {
         coherent(&export)?;
         let id = export.session.key.id.clone();
         self.free(&id)?;
         if export.messages.iter().any(|message| self.cards.contains_key(message.id())) {
             return Err(foreign_card());
         }
-        self.usage.extend(metering(&export.session, &export.events, &None));
+        if usage == ImportedUsage::FromEvents {
+            self.usage.extend(metering(&export.session, &export.events, &None));
+        }
         for message in &export.messages {
             if let Message::System(card) = message
                 && matches!(card.body, SystemBody::Approval(_))
@@ -183,14 +189,16 @@ fn foreign_card() -> StoreError {
 }
 
 /// The model calls that events record.
-fn metering(row: &Session, events: &[Event], account: &Option<Arc<str>>) -> Vec<Metered> {
+fn metering(row: &Session, events: &[Event], account: &Option<Arc<str>>) -> Vec<MeteredCall> {
     metered_calls(events)
         .map(|(event, call)| {
             let (model, sum) = metered(call);
-            Metered {
+            MeteredCall {
                 tenant: row.key.tenant.clone(),
                 user: row.user.clone(),
                 account: account.clone(),
+                session: row.key.id.clone(),
+                turn: event.turn.clone(),
                 agent: call.agent.clone(),
                 model,
                 at: event.at,

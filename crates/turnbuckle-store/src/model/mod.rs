@@ -33,6 +33,6 @@ pub use session::{
     SessionStatus,
 };
 pub use task::{Notified, Task, TaskEnded, TaskKey, TaskQuery, TaskStatus};
-pub(crate) use usage::{Metered, metered, metered_calls};
-pub use usage::{UsageBy, UsageGroup, UsageQuery, UsageSum};
+pub use usage::{ImportedUsage, KeptUsage, MeteredCall, UsageBy, UsageGroup, UsageQuery, UsageSum};
+pub(crate) use usage::{metered, metered_calls};
 pub use view::{Consumed, Export, ExportedInput, View};

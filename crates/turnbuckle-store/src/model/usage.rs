@@ -1,7 +1,9 @@
 //! What model calls cost, as metered by the commits that record them.
 
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 use turnbuckle_core::event::{Event, EventKind};
-use turnbuckle_core::ids::{AgentName, TenantId, UserId};
+use turnbuckle_core::ids::{AgentName, SessionId, TenantId, TurnId, UserId};
 use turnbuckle_core::time::Timestamp;
 use turnbuckle_core::usage::IterationUsage;
 
@@ -49,7 +51,7 @@ pub struct UsageGroup {
 }
 
 /// Tokens and money of model calls. The parts do not overlap, except that `reasoning` is within `output`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UsageSum {
     /// Model calls.
     pub calls: u64,
@@ -87,15 +89,46 @@ impl UsageSum {
 }
 
 /// One metered model call. It outlives its session.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Metered {
-    pub(crate) tenant: TenantId,
-    pub(crate) user: UserId,
-    pub(crate) account: Option<std::sync::Arc<str>>,
-    pub(crate) agent: AgentName,
-    pub(crate) model: String,
-    pub(crate) at: Timestamp,
-    pub(crate) sum: UsageSum,
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MeteredCall {
+    /// Whose.
+    pub tenant: TenantId,
+    /// The person whose session it was in.
+    pub user: UserId,
+    /// What it was booked to; see [`Commit::account`](crate::Commit::account).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account: Option<Arc<str>>,
+    /// The session, which may be deleted.
+    pub session: SessionId,
+    /// The turn.
+    pub turn: TurnId,
+    /// The agent.
+    pub agent: AgentName,
+    /// The model, such as `openai:gpt-5-mini`.
+    pub model: String,
+    /// When.
+    pub at: Timestamp,
+    /// What it used.
+    #[serde(flatten)]
+    pub sum: UsageSum,
+}
+
+/// A metered model call among those of everyone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptUsage {
+    /// Its place among them; it rises.
+    pub n: u64,
+    /// The call.
+    pub call: MeteredCall,
+}
+
+/// Whether the usage of an imported session counts with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ImportedUsage {
+    /// Each model call that its events record counts, booked to no account.
+    FromEvents,
+    /// It is imported by itself, with [`Store::meter`](crate::Store::meter).
+    Apart,
 }
 
 /// The usage of one call, and its model's name.

@@ -8,9 +8,11 @@ use super::sessions::NO_SESSION;
 use crate::error::{Conflict, StoreError};
 use crate::model::{
     Allowance, Blob, BlobPart, Captured, CapturedIn, CapturedPlace, CapturedQuery, CapturedUpdate,
-    KeptAllowance, Page, SessionKey, UsageBy, UsageGroup, UsageQuery, UsageSum, page,
+    KeptAllowance, KeptUsage, MeteredCall, Page, SessionKey, UsageBy, UsageGroup, UsageQuery,
+    UsageSum, page,
 };
 use crate::sql::{ACTION, Cells, action, id, int, json, maybe_id, name, number, text, time};
+use serde_json::json;
 use sqlx::postgres::PgRow;
 use sqlx::{Postgres, QueryBuilder};
 use std::ops::Range;
@@ -223,6 +225,42 @@ fn allowance(row: &PgRow) -> Result<Allowance, StoreError> {
         args: json(row, 5, "allowance")?,
         at: time(row, 6)?,
     })
+}
+
+pub(super) async fn every_usage(
+    lent: &mut Lent<'_>,
+    after: u64,
+    limit: u32,
+) -> Result<Vec<KeptUsage>, StoreError> {
+    let sql = sqlx::query(
+        "SELECT ordinal, tenant, person, account, session, turn, agent, model, at, input, cache_read, cache_write, output, \
+         reasoning, cost_micros FROM usage WHERE ordinal > $1 ORDER BY ordinal LIMIT $2",
+    );
+    let rows = lent.rows(sql.bind(int(after)).bind(i64::from(limit))).await?;
+    rows.iter().map(crate::sql::usage).collect()
+}
+
+pub(super) async fn meter(lent: &mut Lent<'_>, calls: &[MeteredCall]) -> Result<(), StoreError> {
+    let sql = sqlx::query(
+        "INSERT INTO usage (tenant, person, account, session, turn, agent, model, at, \
+         input, cache_read, cache_write, output, reasoning, cost_micros) \
+         SELECT x.tenant, x.\"user\", x.account, x.session, x.turn, x.agent, x.model, x.millis, \
+         x.input, x.cache_read, x.cache_write, x.output, x.reasoning, x.cost_micros \
+         FROM jsonb_to_recordset($1::text::jsonb) AS x (tenant text, \"user\" text, account text, session text, turn text, \
+         agent text, model text, millis bigint, input bigint, cache_read bigint, cache_write bigint, output bigint, \
+         reasoning bigint, cost_micros bigint)",
+    );
+    let mut rows = Vec::with_capacity(calls.len());
+    for call in calls {
+        rows.push(json!({
+            "tenant": call.tenant, "user": call.user, "account": call.account, "session": call.session,
+            "turn": call.turn, "agent": call.agent, "model": call.model, "millis": call.at.as_millis(),
+            "input": int(call.sum.input), "cache_read": int(call.sum.cache_read),
+            "cache_write": int(call.sum.cache_write), "output": int(call.sum.output),
+            "reasoning": int(call.sum.reasoning), "cost_micros": int(call.sum.cost_micros),
+        }));
+    }
+    lent.rows(sql.bind(text(&rows)?)).await.map(drop)
 }
 
 pub(super) async fn every_allowance(

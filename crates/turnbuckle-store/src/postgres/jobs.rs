@@ -7,11 +7,12 @@ use crate::model::{
     Cursor, Enqueued, Job, JobKey, JobQuery, JobStatus, NewJob, Page, QueueDepth, Retry, TakeJobs,
     page,
 };
-use crate::sql::{Cells, JOB, int, job, name, number, text};
-use crate::work::{LOST, known_job};
+use crate::sql::{Cells, JOB, id, int, job, name, number, text};
+use crate::work::{LOST, known_job, new_job, wakes};
 use sqlx::postgres::PgRow;
 use sqlx::{Postgres, QueryBuilder};
 use std::sync::Arc;
+use turnbuckle_core::ids::TenantId;
 use turnbuckle_core::json::Json;
 use turnbuckle_core::time::Timestamp;
 
@@ -34,11 +35,19 @@ fn until(now: Timestamp, lease_ms: u64) -> i64 {
 }
 
 pub(super) async fn enqueue(lent: &mut Lent<'_>, new: &NewJob) -> Result<Enqueued, StoreError> {
+    let job = new_job(new.clone());
+    import(lent, &job).await
+}
+
+/// Adds a job that nobody works on, unless one of its id, its idempotency key or its moment is there.
+pub(super) async fn import(lent: &mut Lent<'_>, new: &Job) -> Result<Enqueued, StoreError> {
     let tick = new.tick.as_ref();
     for _ in 0..TRIES {
         let sql = sqlx::query(concat!(
-            "INSERT INTO jobs (tenant, id, queue, key, payload, due, wake, max_attempts, created, schedule, tick) \
-             VALUES ($1, $2, $3, $4, $5, $6, $6, $7, $8, $9, $10) ON CONFLICT DO NOTHING RETURNING ",
+            "INSERT INTO jobs (tenant, id, queue, key, payload, due, wake, max_attempts, created, schedule, tick, \
+             status, attempts, fence, error, result, ended) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17) \
+             ON CONFLICT DO NOTHING RETURNING ",
             job_row!()
         ));
         let sql = sql
@@ -48,10 +57,17 @@ pub(super) async fn enqueue(lent: &mut Lent<'_>, new: &NewJob) -> Result<Enqueue
             .bind(new.idempotency_key.as_deref())
             .bind(text(&new.payload)?)
             .bind(new.due.as_millis())
-            .bind(i64::from(new.max_attempts.max(1)))
-            .bind(new.now.as_millis())
+            .bind(wakes(new).map(|at| at.as_millis()))
+            .bind(i64::from(new.max_attempts))
+            .bind(new.created.as_millis())
             .bind(tick.map(|tick| tick.schedule.as_str()))
-            .bind(tick.map(|tick| tick.at.as_millis()));
+            .bind(tick.map(|tick| tick.at.as_millis()))
+            .bind(name(&new.status)?)
+            .bind(i64::from(new.attempts))
+            .bind(int(new.fence))
+            .bind(new.error.as_ref().map(|error| error.replace('\0', "")))
+            .bind(new.result.as_ref().map(text).transpose()?)
+            .bind(new.ended.map(|at| at.as_millis()));
         if let Some(row) = lent.row(sql).await? {
             return Ok(Enqueued::Added(job(&row, 0)?));
         }
@@ -69,11 +85,24 @@ pub(super) async fn enqueue(lent: &mut Lent<'_>, new: &NewJob) -> Result<Enqueue
             .bind(tick.map(|tick| tick.schedule.as_str()))
             .bind(tick.map(|tick| tick.at.as_millis()));
         if let Some(row) = lent.row(sql).await? {
-            return known_job(job(&row, 0)?, new);
+            return known_job(job(&row, 0)?, &new.queue, &new.payload);
         }
     }
     let cause = std::io::Error::other("the job comes and goes");
     Err(StoreError::Unavailable { cause: Arc::new(cause) })
+}
+
+pub(super) async fn tenants(
+    lent: &mut Lent<'_>,
+    after: Option<&TenantId>,
+    limit: u32,
+) -> Result<Vec<TenantId>, StoreError> {
+    let sql = sqlx::query(
+        "SELECT tenant FROM jobs WHERE $1::text IS NULL OR tenant > $1 \
+         UNION SELECT tenant FROM schedules WHERE $1 IS NULL OR tenant > $1 ORDER BY tenant LIMIT $2",
+    );
+    let sql = sql.bind(after.map(TenantId::as_str)).bind(i64::from(limit));
+    lent.rows(sql).await?.iter().map(|row| id(row, 0)).collect()
 }
 
 pub(super) async fn take(lent: &mut Lent<'_>, take: &TakeJobs) -> Result<Vec<Job>, StoreError> {

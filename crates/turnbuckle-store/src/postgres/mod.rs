@@ -11,7 +11,7 @@
 //! | `read`, `aside` | what a session holds, and usage |
 //! | `jobs`, `schedules`, `tasks` | work that is not a turn |
 //! | `whole` | a session to show, or to take elsewhere |
-//! | `pool`, `rows`, `fail` | connections, rows and errors |
+//! | `opening`, `pool`, `rows`, `fail` | tables, connections, rows and errors |
 //!
 //! Nearly every operation is one statement, and so one round trip and a transaction of its own. Where several rows must agree,
 //! the statement calls a function of the migration: it holds the session's row before it looks at anything else, so that it
@@ -23,6 +23,7 @@ mod fail;
 mod inbox;
 mod jobs;
 mod lease;
+mod opening;
 mod pool;
 mod read;
 mod rows;
@@ -35,15 +36,16 @@ mod work;
 use crate::error::StoreError;
 use crate::model::{
     Allowance, Blob, BlobPart, Captured, CapturedIn, CapturedQuery, CapturedUpdate, Card,
-    CardQuery, Claim, Commit, Committed, Export, Fork, InboxItem, KeptAllowance, Loaded,
-    NewSession, Page, Post, Receipt, Release, Released, Session, SessionKey, SessionQuery, TurnLog,
-    TurnRecord, UsageGroup, UsageQuery, View,
+    CardQuery, Claim, Commit, Committed, Export, Fork, ImportedUsage, InboxItem, KeptAllowance,
+    KeptUsage, Loaded, MeteredCall, NewSession, Page, Post, Receipt, Release, Released, Session,
+    SessionKey, SessionQuery, TurnLog, TurnRecord, UsageGroup, UsageQuery, View,
 };
 use crate::open::Tables;
 use crate::sql::corrupt;
 use crate::store::{Store, StoreFuture};
 use fail::failed;
 use futures_util::FutureExt;
+pub use opening::migrate_postgres;
 use pool::Pool;
 use sqlx::migrate::{MigrateError, Migrator};
 use sqlx::postgres::PgConnectOptions;
@@ -160,10 +162,19 @@ async fn make_schema(
     patience: Duration,
 ) -> Result<(), StoreError> {
     let pool = Pool::new(connect.clone(), 1, patience);
-    let sql = format!("CREATE SCHEMA IF NOT EXISTS {}", quoted(schema));
-    let made = pool.take().await?.try_rows(sqlx::query(AssertSqlSafe(sql))).await;
+    let made = make_missing_schema(&pool, schema).await;
     pool.close().await;
-    match made {
+    made
+}
+
+async fn make_missing_schema(pool: &Pool, schema: &str) -> Result<(), StoreError> {
+    let mut lent = pool.take().await?;
+    let there = sqlx::query("SELECT 1 FROM pg_namespace WHERE nspname = $1");
+    if lent.row(there.bind(schema)).await?.is_some() {
+        return Ok(());
+    }
+    let sql = format!("CREATE SCHEMA IF NOT EXISTS {}", quoted(schema));
+    match lent.try_rows(sqlx::query(AssertSqlSafe(sql))).await {
         // Another process makes it at the same moment.
         Err(error) if !fail::refused(&error) => Err(failed(error)),
         Ok(_) | Err(_) => Ok(()),
@@ -183,8 +194,7 @@ async fn newest(pool: &Pool) -> Result<Option<i64>, StoreError> {
 
 async fn migrate(pool: &Pool) -> Result<(), StoreError> {
     let mut lent = pool.take().await?;
-    // Not `run`: its future is not `Send` for every lifetime, so that nobody could open a store in a spawned task.
-    let result = MIGRATIONS.run_direct(None, lent.conn()?, false).await;
+    let result = migrate_postgres(lent.conn()?, &MIGRATIONS).await;
     result.map_err(|error| match error {
         MigrateError::Execute(error) | MigrateError::ExecuteMigration(error, _) => failed(error),
         other => corrupt("schema", other),
@@ -418,6 +428,14 @@ impl Store for PostgresStore {
         again!(self, aside::usage(&query))
     }
 
+    fn every_usage(&self, after: u64, limit: u32) -> StoreFuture<'_, Vec<KeptUsage>> {
+        again!(self, aside::every_usage(after, limit))
+    }
+
+    fn meter(&self, calls: Vec<MeteredCall>) -> StoreFuture<'_, ()> {
+        once!(self, aside::meter(&calls))
+    }
+
     fn tenants<'a>(
         &'a self,
         after: Option<&'a TenantId>,
@@ -430,8 +448,8 @@ impl Store for PostgresStore {
         again!(self, whole::export(key))
     }
 
-    fn import_session(&self, export: Export) -> StoreFuture<'_, Session> {
-        once!(self, whole::import(&export))
+    fn import_session(&self, export: Export, usage: ImportedUsage) -> StoreFuture<'_, Session> {
+        once!(self, whole::import(&export, usage))
     }
 
     fn allowances<'a>(

@@ -10,8 +10,8 @@ use super::tasks::task_row;
 use crate::error::{Conflict, StoreError};
 use crate::export::{coherent, span};
 use crate::model::{
-    BlobInfo, Consumed, Export, ExportedInput, Session, SessionKey, SessionStatus, TurnLog, View,
-    metered, metered_calls,
+    BlobInfo, Consumed, Export, ExportedInput, ImportedUsage, Session, SessionKey, SessionStatus,
+    TurnLog, View, metered, metered_calls,
 };
 use crate::sql::{
     Cells, SESSION_COLUMNS, action, add_entries, corrupt, int, item, name, number, session, task,
@@ -144,14 +144,22 @@ async fn read_all(lent: &mut Lent<'_>, key: &SessionKey) -> Result<Export, Store
     Ok(export)
 }
 
-pub(super) async fn import(lent: &mut Lent<'_>, export: &Export) -> Result<Session, StoreError> {
+pub(super) async fn import(
+    lent: &mut Lent<'_>,
+    export: &Export,
+    usage: ImportedUsage,
+) -> Result<Session, StoreError> {
     coherent(export)?;
     lent.begin_committed().await?;
-    let result = write(lent, export).await;
+    let result = write(lent, export, usage).await;
     lent.finish(result).await
 }
 
-async fn write(lent: &mut Lent<'_>, export: &Export) -> Result<Session, StoreError> {
+async fn write(
+    lent: &mut Lent<'_>,
+    export: &Export,
+    usage: ImportedUsage,
+) -> Result<Session, StoreError> {
     insert_row(lent, export).await?;
     let id = export.session.key.id.as_str();
     let tenant = export.session.key.tenant.as_str();
@@ -268,7 +276,9 @@ async fn write(lent: &mut Lent<'_>, export: &Export) -> Result<Session, StoreErr
          status text, detail text, started bigint, ended bigint, notified bigint) ON CONFLICT DO NOTHING",
     )
     .await?;
-    write_usage(lent, export).await?;
+    if usage == ImportedUsage::FromEvents {
+        write_usage(lent, export).await?;
+    }
     super::sessions::read(lent, &export.session.key).await
 }
 

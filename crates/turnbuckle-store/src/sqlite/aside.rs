@@ -3,7 +3,8 @@
 use crate::error::{Conflict, StoreError};
 use crate::model::{
     Allowance, Blob, BlobPart, Captured, CapturedIn, CapturedPlace, CapturedQuery, CapturedUpdate,
-    KeptAllowance, Page, SessionKey, UsageBy, UsageGroup, UsageQuery, UsageSum, page,
+    KeptAllowance, KeptUsage, MeteredCall, Page, SessionKey, UsageBy, UsageGroup, UsageQuery,
+    UsageSum, page,
 };
 use crate::sql::{ACTION, action, id, int, json, maybe_id, name, number, text, time};
 use crate::sqlite::commit::{PIECE, put_allowance, put_blob};
@@ -114,6 +115,52 @@ pub(super) async fn usage(
         Ok(UsageGroup { key: get(row, 0)?, sum })
     };
     rows.iter().map(group).collect()
+}
+
+pub(super) async fn every_usage(
+    link: &mut Link,
+    after: u64,
+    limit: u32,
+) -> Result<Vec<KeptUsage>, StoreError> {
+    let mut script = Script::new(
+        "SELECT ordinal, tenant, user, account, session, turn, agent, model, at, input, cache_read, cache_write, output, \
+         reasoning, cost_micros FROM usage WHERE ordinal > ? ORDER BY ordinal LIMIT ?",
+    );
+    script.bind(int(after))?.bind(i64::from(limit))?;
+    link.run(script).await.map_err(failed)?.iter().map(crate::sql::usage).collect()
+}
+
+pub(super) async fn meter(link: &mut Link, calls: Vec<MeteredCall>) -> Result<(), StoreError> {
+    link.begin().await?;
+    let result = meter_within(link, &calls).await;
+    link.finish(result).await
+}
+
+async fn meter_within(link: &mut Link, calls: &[MeteredCall]) -> Result<(), StoreError> {
+    for call in calls {
+        let mut script = Script::new(
+            "INSERT INTO usage (tenant, user, account, session, turn, agent, model, at, \
+             input, cache_read, cache_write, output, reasoning, cost_micros) \
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        );
+        script
+            .bind(call.tenant.as_str())?
+            .bind(call.user.as_str())?
+            .bind(call.account.as_deref())?
+            .bind(call.session.as_str())?
+            .bind(call.turn.as_str())?
+            .bind(call.agent.as_str())?
+            .bind(call.model.as_str())?
+            .bind(call.at.as_millis())?
+            .bind(int(call.sum.input))?
+            .bind(int(call.sum.cache_read))?
+            .bind(int(call.sum.cache_write))?
+            .bind(int(call.sum.output))?
+            .bind(int(call.sum.reasoning))?
+            .bind(int(call.sum.cost_micros))?;
+        link.step(script).await.map_err(failed)?;
+    }
+    Ok(())
 }
 
 pub(super) async fn update(

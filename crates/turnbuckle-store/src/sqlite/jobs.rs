@@ -5,12 +5,13 @@ use crate::model::{
     Cursor, Enqueued, Job, JobKey, JobQuery, JobStatus, NewJob, Page, QueueDepth, Retry, TakeJobs,
     page,
 };
-use crate::sql::{Cells, JOB, int, job, name, number, text};
+use crate::sql::{Cells, JOB, id, int, job, name, number, text};
 use crate::sqlite::fail::failed;
 use crate::sqlite::link::{Link, Script};
 use crate::sqlite::rows::get;
-use crate::work::{LOST, known_job};
+use crate::work::{LOST, known_job, new_job, wakes};
 use sqlx::sqlite::SqliteRow;
+use turnbuckle_core::ids::TenantId;
 use turnbuckle_core::json::Json;
 use turnbuckle_core::time::Timestamp;
 
@@ -45,17 +46,62 @@ pub(super) fn insert(script: &mut Script, new: &NewJob) -> Result<(), StoreError
 }
 
 pub(super) async fn enqueue(link: &mut Link, new: NewJob) -> Result<Enqueued, StoreError> {
+    import(link, new_job(new)).await
+}
+
+/// Adds a job that nobody works on, unless one of its id, its idempotency key or its moment is there.
+pub(super) async fn import(link: &mut Link, new: Job) -> Result<Enqueued, StoreError> {
+    let tick = new.tick.as_ref();
     let mut script = Script::transaction();
-    insert(&mut script, &new)?;
     script
-        .add("SELECT 0, ")
+        .add(
+            "INSERT INTO jobs (tenant, id, queue, key, payload, due, wake, max_attempts, created, schedule, tick, \
+             status, attempts, fence, error, result, ended) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17) \
+             ON CONFLICT DO NOTHING RETURNING 1, ",
+        )
         .add(JOB)
-        .add(" FROM jobs WHERE tenant = ?1 AND (id = ?2 OR (queue = ?3 AND key = ?4) OR (schedule = ?9 AND tick = ?10)) LIMIT 1;")
+        .add(";SELECT 0, ")
+        .add(JOB)
+        .add(" FROM jobs WHERE tenant = ?1 AND (id = ?2 OR (queue = ?3 AND key = ?4) OR (schedule = ?10 AND tick = ?11)) LIMIT 1;")
+        .bind(new.key.tenant.as_str())?
+        .bind(new.key.id.as_str())?
+        .bind(new.queue.as_str())?
+        .bind(new.idempotency_key.as_deref())?
+        .bind(text(&new.payload)?)?
+        .bind(new.due.as_millis())?
+        .bind(wakes(&new).map(|at| at.as_millis()))?
+        .bind(i64::from(new.max_attempts))?
+        .bind(new.created.as_millis())?
+        .bind(tick.map(|tick| tick.schedule.as_str()))?
+        .bind(tick.map(|tick| tick.at.as_millis()))?
+        .bind(name(&new.status)?)?
+        .bind(i64::from(new.attempts))?
+        .bind(int(new.fence))?
+        .bind(new.error.as_deref())?
+        .bind(new.result.as_ref().map(text).transpose()?)?
+        .bind(new.ended.map(|at| at.as_millis()))?
         .end();
     let rows = link.run(script).await.map_err(failed)?;
     let row = rows.first().ok_or(NO_JOB)?;
     let found = job(row, 1)?;
-    if get::<bool>(row, 0)? { Ok(Enqueued::Added(found)) } else { known_job(found, &new) }
+    match get::<bool>(row, 0)? {
+        true => Ok(Enqueued::Added(found)),
+        false => known_job(found, &new.queue, &new.payload),
+    }
+}
+
+pub(super) async fn tenants(
+    link: &mut Link,
+    after: Option<&TenantId>,
+    limit: u32,
+) -> Result<Vec<TenantId>, StoreError> {
+    let mut script = Script::new(
+        "SELECT tenant FROM jobs WHERE ?1 IS NULL OR tenant > ?1 \
+         UNION SELECT tenant FROM schedules WHERE ?1 IS NULL OR tenant > ?1 ORDER BY tenant LIMIT ?2",
+    );
+    script.bind(after.map(TenantId::as_str))?.bind(i64::from(limit))?;
+    link.run(script).await.map_err(failed)?.iter().map(|row| id(row, 0)).collect()
 }
 
 pub(super) async fn take(link: &mut Link, take: TakeJobs) -> Result<Vec<Job>, StoreError> {

@@ -34,9 +34,9 @@ mod work;
 use crate::error::StoreError;
 use crate::model::{
     Allowance, Blob, BlobPart, Captured, CapturedIn, CapturedQuery, CapturedUpdate, Card,
-    CardQuery, Claim, Commit, Committed, Export, Fork, InboxItem, KeptAllowance, Loaded,
-    NewSession, Page, Post, Receipt, Release, Released, Session, SessionKey, SessionQuery, TurnLog,
-    TurnRecord, UsageGroup, UsageQuery, View,
+    CardQuery, Claim, Commit, Committed, Export, Fork, ImportedUsage, InboxItem, KeptAllowance,
+    KeptUsage, Loaded, MeteredCall, NewSession, Page, Post, Receipt, Release, Released, Session,
+    SessionKey, SessionQuery, TurnLog, TurnRecord, UsageGroup, UsageQuery, View,
 };
 use crate::open::Tables;
 use crate::sql::corrupt;
@@ -422,6 +422,14 @@ impl Store for SqliteStore {
         on!(self.readers, aside::usage(query))
     }
 
+    fn every_usage(&self, after: u64, limit: u32) -> StoreFuture<'_, Vec<KeptUsage>> {
+        on!(self.readers, aside::every_usage(after, limit))
+    }
+
+    fn meter(&self, calls: Vec<MeteredCall>) -> StoreFuture<'_, ()> {
+        on!(self.writer, aside::meter(calls))
+    }
+
     fn tenants<'a>(
         &'a self,
         after: Option<&'a TenantId>,
@@ -434,8 +442,8 @@ impl Store for SqliteStore {
         on!(self.readers, whole::export(key))
     }
 
-    fn import_session(&self, export: Export) -> StoreFuture<'_, Session> {
-        on!(self.writer, whole::import(export))
+    fn import_session(&self, export: Export, usage: ImportedUsage) -> StoreFuture<'_, Session> {
+        on!(self.writer, whole::import(export, usage))
     }
 
     fn allowances<'a>(

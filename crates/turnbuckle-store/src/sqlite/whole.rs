@@ -3,8 +3,8 @@
 use crate::error::{Conflict, StoreError};
 use crate::export::{coherent, span};
 use crate::model::{
-    BlobInfo, Consumed, Export, ExportedInput, InboxItem, Session, SessionKey, SessionStatus,
-    TurnLog, View,
+    BlobInfo, Consumed, Export, ExportedInput, ImportedUsage, InboxItem, Session, SessionKey,
+    SessionStatus, TurnLog, View,
 };
 use crate::sql::{
     ACTION, SESSION_COLUMNS, TASK, TURN, action, entries, int, item, json, maybe_json, name,
@@ -151,14 +151,22 @@ pub(super) async fn export(link: &mut Link, key: &SessionKey) -> Result<Export, 
     Ok(export)
 }
 
-pub(super) async fn import(link: &mut Link, export: Export) -> Result<Session, StoreError> {
+pub(super) async fn import(
+    link: &mut Link,
+    export: Export,
+    usage: ImportedUsage,
+) -> Result<Session, StoreError> {
     coherent(&export)?;
     link.begin().await?;
-    let result = write(link, export).await;
+    let result = write(link, export, usage).await;
     link.finish(result).await
 }
 
-async fn write(link: &mut Link, export: Export) -> Result<Session, StoreError> {
+async fn write(
+    link: &mut Link,
+    export: Export,
+    usage: ImportedUsage,
+) -> Result<Session, StoreError> {
     let key = export.session.key.clone();
     insert_row(link, &export).await?;
     for message in &export.messages {
@@ -233,7 +241,9 @@ async fn write(link: &mut Link, export: Export) -> Result<Session, StoreError> {
         link.step(script).await.map_err(failed)?;
     }
     let mut script = Script::default();
-    meter(&mut script, key.id.as_str(), &export.events)?;
+    if usage == ImportedUsage::FromEvents {
+        meter(&mut script, key.id.as_str(), &export.events)?;
+    }
     script.add("SELECT ").add(SESSION).add(" FROM sessions WHERE id = ?").bind(key.id.as_str())?;
     script.uncached();
     let rows = link.step(script).await.map_err(failed)?;

@@ -8,13 +8,27 @@ use crate::model::{
     TaskEnded, TaskKey, TaskQuery, TaskStatus,
 };
 use crate::store::StoreFuture;
+use crate::work::imported_job;
 use futures_util::FutureExt;
+use turnbuckle_core::ids::TenantId;
 use turnbuckle_core::json::Json;
 use turnbuckle_core::time::Timestamp;
 
 impl Jobs for SqliteStore {
     fn enqueue(&self, job: NewJob) -> StoreFuture<'_, Enqueued> {
         on!(self.writer, jobs::enqueue(job))
+    }
+
+    fn import_job(&self, job: Job) -> StoreFuture<'_, Enqueued> {
+        on!(self.writer, jobs::import(imported_job(job)))
+    }
+
+    fn job_tenants<'a>(
+        &'a self,
+        after: Option<&'a TenantId>,
+        limit: u32,
+    ) -> StoreFuture<'a, Vec<TenantId>> {
+        on!(self.readers, jobs::tenants(after, limit))
     }
 
     fn take_jobs(&self, take: TakeJobs) -> StoreFuture<'_, Vec<Job>> {

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use turnbuckle::core::event::Event;
 use turnbuckle::core::ids::{SessionKey, TurnId};
 use turnbuckle::core::message::Message;
-use turnbuckle::store::{Export, MemoryStore, Store, TurnLog};
+use turnbuckle::store::{Export, ImportedUsage, MemoryStore, Store, TurnLog};
 use turnbuckle_bench::Error;
 
 /// Sessions with a long history.
@@ -29,7 +29,9 @@ pub async fn run(place: &Place, extent: &Extent) -> Result<Value, Error> {
     let start = Instant::now();
     let (model, store) = (Arc::new(model().await?), place.to_fill().await?);
     for i in 0..LONG {
-        store.import_session(named(repeated(&model, MESSAGES)?, long(i))).await?;
+        store
+            .import_session(named(repeated(&model, MESSAGES)?, long(i)), ImportedUsage::FromEvents)
+            .await?;
     }
     let mut tasks = JoinSet::new();
     for first in 0..AT_ONCE {
@@ -38,7 +40,9 @@ pub async fn run(place: &Place, extent: &Extent) -> Result<Value, Error> {
         tasks.spawn(async move {
             for i in (first..sessions).step_by(AT_ONCE) {
                 let key = SessionKey::new(format!("tenant_{:04}", i % tenants), format!("s_{i}"));
-                store.import_session(named(Export::clone(&model), key)).await?;
+                store
+                    .import_session(named(Export::clone(&model), key), ImportedUsage::FromEvents)
+                    .await?;
             }
             Ok::<_, Error>(())
         });

@@ -5,13 +5,13 @@
 //! and what is read back are the same messages.
 
 use super::event::as_text;
-use crate::protocols::shown::{Prose, ProseId};
+use crate::protocols::shown::{Prose, ProseId, visible};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use turnbuckle_core::content::{Content, ContentPart, Source};
 use turnbuckle_core::ids::{CallId, MessageId, SessionId};
 use turnbuckle_core::message::{AssistantMessage, Message, UserMessage};
-use turnbuckle_core::part::{InputKind, InputPart, Part, ToolCallPart};
+use turnbuckle_core::part::{InputPart, Part, ToolCallPart};
 
 /// The assistant message of one model call: it holds the call's first text and all tool calls.
 pub(super) fn step_id(message: &MessageId, iteration: u32) -> String {
@@ -81,7 +81,7 @@ pub(super) fn of_assistant(
         }
         Value::Object(fields)
     };
-    for part in &message.parts {
+    for part in visible(message) {
         let iteration = part.iteration();
         let mut step = |out: &mut Vec<Value>| {
             *steps.entry(iteration).or_insert_with(|| {
@@ -91,8 +91,6 @@ pub(super) fn of_assistant(
             })
         };
         match part {
-            // What says nothing takes no place.
-            Part::Text(text) | Part::Thinking(text) if text.text.is_empty() => {}
             Part::Text(text) => {
                 let count = counts.entry((iteration, true)).or_default();
                 let nth = std::mem::replace(count, *count + 1);
@@ -142,10 +140,8 @@ pub(super) fn of_assistant(
                     out.push(tag(result));
                 }
             }
-            Part::Input(input) if input.kind == InputKind::Steering => {
-                out.push(of_steering(session, input));
-            }
-            Part::Input(_) | Part::Native(_) => {}
+            Part::Input(input) => out.push(of_steering(session, input)),
+            Part::Native(_) => {}
         }
     }
 }

@@ -17,7 +17,7 @@ mod write;
 
 pub use input::{Resume, ResumeStatus, RunInput, RunMessage, RunTool};
 
-use super::threads::{Begins, Reply, Thread};
+use super::threads::{Begins, Known, Reply, Standing, Taken, Thread};
 use super::{event_stream, still};
 use crate::api::Api;
 use crate::dto::Stopped;
@@ -29,9 +29,9 @@ use axum::extract::State;
 use axum::response::Response;
 use event::AgEvent;
 use run::{Names, Run, Since};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
-use turnbuckle_core::ids::{MessageId, TurnId};
+use turnbuckle_core::ids::{MessageId, SessionId, TurnId};
 use turnbuckle_core::message::{Asks, Message, SystemBody};
 use turnbuckle_store::{Card, Session};
 use write::Page;
@@ -55,9 +55,46 @@ enum About {
     /// A turn to follow.
     Turn(Begins, Since),
     /// Nothing moves: the messages as they are, and how they stand.
-    Still(Vec<Value>, Vec<Card>),
+    Still(Vec<Value>, Vec<Card>, Option<Fork>),
     /// It cannot be.
     Refused(&'static str, String),
+    /// A message of long ago shall be answered anew, which cannot be here: the messages as they are.
+    Regenerate(Vec<Value>, Fork),
+}
+
+/// How a message is answered anew: in a copy of its session.
+struct Fork {
+    session: SessionId,
+    /// The message's place, which is where the copy ends; absent for one of so long ago that it was not looked for.
+    before: Option<u32>,
+}
+
+impl Fork {
+    fn path(&self) -> String {
+        format!("/v1/sessions/{}/fork", self.session)
+    }
+
+    /// As a word beside an answer that was given before.
+    fn aside(&self) -> AgEvent {
+        let mut value = json!({"fork": self.path()});
+        if let (Some(before), Some(fields)) = (self.before, value.as_object_mut()) {
+            fields.insert("before".to_owned(), json!(before));
+        }
+        AgEvent::Custom { name: "answered-before", value }
+    }
+
+    fn refusal(&self) -> AgEvent {
+        let place = match self.before {
+            Some(before) => format!(" with {{\"before\": {before}}}"),
+            None => String::new(),
+        };
+        let message = format!(
+            "The message was answered, and an answer is not made anew in its own thread: what it did has happened. Copy the \
+             session before the message with POST {}{place}, and send the message there: the copy's id is its threadId.",
+            self.path()
+        );
+        AgEvent::RunError { message, code: "regenerate".to_owned(), usage: Vec::new() }
+    }
 }
 
 /// Run an agent by AG-UI: what is new in the transcript is submitted or answered, and the turn is streamed. With nothing new, the
@@ -83,7 +120,7 @@ pub async fn run_ag_ui(
     let session = match found {
         Some(session) => session,
         None if input.fresh().is_empty() => {
-            return Ok(settled(&names, version, Vec::new(), &[]));
+            return Ok(settled(&names, version, Vec::new(), &[], None));
         }
         None => thread.open(&api, who).await?,
     };
@@ -92,7 +129,14 @@ pub async fn run_ag_ui(
             let error = AgEvent::RunError { message, code: code.to_owned(), usage: Vec::new() };
             Ok(still(&[run::started(&names, version), error]))
         }
-        About::Still(messages, cards) => Ok(settled(&names, version, messages, &cards)),
+        About::Still(messages, cards, fork) => {
+            Ok(settled(&names, version, messages, &cards, fork.as_ref()))
+        }
+        About::Regenerate(messages, fork) => Ok(still(&[
+            run::started(&names, version),
+            AgEvent::MessagesSnapshot { messages },
+            fork.refusal(),
+        ])),
         About::Turn(begins, since) => {
             let page = Page {
                 session: session.key.id.clone(),
@@ -142,9 +186,11 @@ async fn about(api: &Api, caller: &Caller, session: &Session, input: &RunInput) 
         return Err(Problem::too_large("messages", format!("must bring at most {FRESH} at once")));
     }
     let mut new = Vec::new();
+    let mut known = None;
     for message in &fresh {
-        if api.known(session, message.id).await?.is_none() {
-            new.push(message);
+        match api.known(session, message.id).await? {
+            None => new.push(message),
+            found => known = found,
         }
     }
     let undecided: Vec<&Card> =
@@ -172,21 +218,52 @@ async fn about(api: &Api, caller: &Caller, session: &Session, input: &RunInput) 
         let begins = api.begins(session, turn).await?;
         return Ok(About::Turn(begins, Since::Decision(cards)));
     }
+    let answered = known.filter(|known| new.is_empty() && is_answered(session, known));
     let mut begins = None;
     for message in new {
         let turn = input.turn(message)?;
         begins = Some(api.submit_new(&caller.who, session, message.id, turn).await?);
     }
-    if let Some(begins) = begins {
+    if let Some((begins, taken)) = begins {
+        if taken == Taken::Before && api.is_past(session, &begins.turn).await? {
+            return regenerate(api, session, None).await;
+        }
         return Ok(About::Turn(begins, Since::Beginning));
+    }
+    if let Some(known) = &answered
+        && known.standing == Standing::Earlier
+    {
+        return regenerate(api, session, known.place).await;
     }
     match api.moving(session).await? {
         Some(begins) => {
             let question = question(api, session, &begins.turn).await?;
             Ok(About::Turn(begins, Since::Anew(question)))
         }
-        None => Ok(About::Still(history(api, session, None).await?, open)),
+        None => {
+            // Whether its answer was lost or is not wanted, nobody can tell: it is given again, with a word about it.
+            let fork = answered.map(|known| fork(session, known.place));
+            Ok(About::Still(history(api, session, None).await?, open, fork))
+        }
     }
+}
+
+/// Whether the turn of a message is over.
+fn is_answered(session: &Session, known: &Known) -> bool {
+    known.place.is_some() && session.turn.as_ref() != Some(&known.message.turn)
+}
+
+fn fork(session: &Session, before: Option<u32>) -> Fork {
+    Fork { session: session.key.id.clone(), before }
+}
+
+/// The transcript was cut back to a message behind which people have written more.
+async fn regenerate(api: &Api, session: &Session, before: Option<u32>) -> Answer<About> {
+    let mut messages = history(api, session, None).await?;
+    if let Some(begins) = api.moving(session).await? {
+        messages.extend(question(api, session, &begins.turn).await?);
+    }
+    Ok(About::Regenerate(messages, fork(session, before)))
 }
 
 type Refusal = (&'static str, String);
@@ -246,16 +323,21 @@ async fn history(api: &Api, session: &Session, before: Option<&TurnId>) -> Answe
 
 /// The message that opens a turn.
 async fn question(api: &Api, session: &Session, turn: &TurnId) -> Answer<Option<Value>> {
-    let message = api.known(session, turn.user_message().as_str()).await?;
-    Ok(message.map(|message| messages::of_user(&session.key.id, &message)))
+    let known = api.known(session, turn.user_message().as_str()).await?;
+    Ok(known.map(|known| messages::of_user(&session.key.id, &known.message)))
 }
 
 /// A run in which nothing happens.
-fn settled(names: &Names, version: Version, messages: Vec<Value>, open: &[Card]) -> Response {
+fn settled(
+    names: &Names,
+    version: Version,
+    messages: Vec<Value>,
+    open: &[Card],
+    fork: Option<&Fork>,
+) -> Response {
     let outcome = run::waiting(open.iter().map(|card| &card.message));
-    still(&[
-        run::started(names, version),
-        AgEvent::MessagesSnapshot { messages },
-        run::finished(names, version, outcome, None, Vec::new()),
-    ])
+    let mut events = vec![run::started(names, version), AgEvent::MessagesSnapshot { messages }];
+    events.extend(fork.map(Fork::aside));
+    events.push(run::finished(names, version, outcome, None, Vec::new()));
+    still(&events)
 }

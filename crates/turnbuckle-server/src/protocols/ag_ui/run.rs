@@ -210,6 +210,12 @@ impl Dialect for Run {
         }
     }
 
+    fn title(&mut self, title: &str, frames: &mut Frames) {
+        if self.speaks && !self.over {
+            self.aside(&EventKind::SessionTitleUpdated { title: title.to_owned() }, frames);
+        }
+    }
+
     fn deleted(&mut self, frames: &mut Frames) {
         self.fail(frames, "not_found", "The thread was deleted.".to_owned());
     }

@@ -4,7 +4,7 @@ use super::Version;
 use super::messages;
 use super::run::{Names, Run, Since};
 use super::write::Page;
-use crate::live::Dialect;
+use crate::live::{Dialect, Frames};
 use crate::protocols::testing::{Golden, golden, play, read, with_deaths, without_its_turn};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -304,4 +304,20 @@ fn golden_turns_are_written_as_ever() {
             write(&golden, &golden.events).iter().map(Value::to_string).collect();
         insta::assert_snapshot!(format!("ag_ui_{}", golden.name), lines.join("\n"));
     }
+}
+
+#[test]
+fn a_title_that_somebody_gives_is_told_while_the_run_goes_on() {
+    let golden = &golden()[0];
+    let (mut run, mut frames) = (run(golden, Version::One, Since::Beginning), Frames::default());
+    run.begin(&mut frames);
+    read(&mut frames);
+    run.title("Late parcels", &mut frames);
+    let value = json!({"title": "Late parcels"});
+    let custom = json!({"type": "CUSTOM", "name": "session-title-updated", "value": value});
+    assert_eq!(read(&mut frames), [custom]);
+    run.deleted(&mut frames);
+    read(&mut frames);
+    run.title("Later parcels", &mut frames);
+    assert!(frames.is_empty());
 }

@@ -1,6 +1,7 @@
 //! Stored messages as UI messages: the same that a client builds from the stream.
 
 use super::ClientTools;
+use crate::protocols::shown::visible;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use turnbuckle_core::content::{Content, ContentPart, Source};
@@ -10,7 +11,7 @@ use turnbuckle_core::message::{
     ApprovalCard, Asks, AssistantMessage, CardStatus, Message, SystemBody, SystemMessage,
     UserMessage,
 };
-use turnbuckle_core::part::{InputKind, Part, ToolCallPart, ToolCallStatus};
+use turnbuckle_core::part::{Part, ToolCallPart, ToolCallStatus};
 
 /// The cards of a conversation by their calls.
 pub(super) type Cards<'a> = BTreeMap<&'a CallId, (&'a MessageId, &'a ApprovalCard)>;
@@ -85,54 +86,71 @@ pub(super) fn of_assistant(
 ) -> Value {
     let mut parts = Vec::new();
     let mut step = None;
-    for part in &message.parts {
-        let shows = match part {
-            Part::Text(text) | Part::Thinking(text) => !text.text.is_empty(),
-            Part::ToolCall(_) => true,
-            Part::Input(_) | Part::Native(_) => false,
-        };
-        if shows && step.replace(part.iteration()) != Some(part.iteration()) {
+    let mut nested = Vec::new();
+    for part in visible(message) {
+        let of_a_step = !matches!(part, Part::Input(_));
+        if of_a_step && step.replace(part.iteration()) != Some(part.iteration()) {
+            end_step(&mut parts, &mut nested);
             parts.push(json!({"type": "step-start"}));
         }
         match part {
-            Part::Text(text) if shows => {
+            Part::Text(text) => {
                 parts.push(json!({"type": "text", "text": text.text, "state": "done"}));
             }
-            Part::Thinking(text) if shows => {
+            Part::Thinking(text) => {
                 parts.push(json!({"type": "reasoning", "text": text.text, "state": "done"}));
             }
             Part::ToolCall(call) => {
-                parts.push(of_call(call, cards, tools));
-                asked(call, cards, &mut parts);
+                let runs = if tools.has(&call.name) { Runs::Client } else { Runs::Server };
+                parts.push(of_call(call, cards, runs));
+                asked(call, cards, &mut nested);
             }
-            Part::Input(input) if input.kind == InputKind::Steering => {
+            Part::Input(input) => {
                 let text = input.content.outline();
                 parts.push(json!({"type": "data-steering", "data": {"text": text}}));
             }
-            _ => {}
+            Part::Native(_) => {}
         }
     }
+    end_step(&mut parts, &mut nested);
     json!({
         "id": message.id, "role": "assistant", "parts": parts, "metadata": {"turn": message.turn},
     })
 }
 
-/// The calls of nested agents that people were asked to decide, as the stream shows them.
+/// Behind a step comes what nested agents asked in it.
+fn end_step(parts: &mut Vec<Value>, nested: &mut Vec<Value>) {
+    if !nested.is_empty() {
+        parts.push(json!({"type": "step-start"}));
+        parts.append(nested);
+    }
+}
+
+/// Who runs a tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Runs {
+    Client,
+    Server,
+}
+
+/// The calls of nested agents that people were asked to decide or the client to run, as the stream shows them.
 fn asked(call: &ToolCallPart, cards: &Cards<'_>, parts: &mut Vec<Value>) {
     for inner in call.child.iter().flat_map(|child| child.calls()) {
-        if cards.get(&inner.id).is_some_and(|(_, card)| card.asks == Asks::Decision) {
-            parts.push(of_call(inner, cards, &ClientTools::default()));
+        match cards.get(&inner.id).map(|(_, card)| card.asks) {
+            Some(Asks::Decision) => parts.push(of_call(inner, cards, Runs::Server)),
+            Some(Asks::ClientResult) => parts.push(of_call(inner, cards, Runs::Client)),
+            None => {}
         }
         asked(inner, cards, parts);
     }
 }
 
-fn of_call(call: &ToolCallPart, cards: &Cards<'_>, tools: &ClientTools) -> Value {
+fn of_call(call: &ToolCallPart, cards: &Cards<'_>, runs: Runs) -> Value {
     let mut fields = Map::new();
     let mut set = |name: &str, value: Value| fields.insert(name.to_owned(), value);
-    match tools.has(&call.name) {
-        true => set("type", json!(format!("tool-{}", call.name))),
-        false => {
+    match runs {
+        Runs::Client => set("type", json!(format!("tool-{}", call.name))),
+        Runs::Server => {
             set("type", json!("dynamic-tool"));
             set("toolName", json!(call.name))
         }

@@ -106,8 +106,8 @@ pub async fn chat_ai_sdk(
                 None => thread.open(&api, who).await?,
             };
             let begins = match api.known(&session, &last.id).await? {
-                Some(message) => api.begins(&session, message.turn).await?,
-                None => api.submit_new(who, &session, &last.id, input.turn(last)?).await?,
+                Some(known) => api.begins(&session, known.message.turn).await?,
+                None => api.submit_new(who, &session, &last.id, input.turn(last)?).await?.0,
             };
             (session, (begins, Since::Beginning))
         }

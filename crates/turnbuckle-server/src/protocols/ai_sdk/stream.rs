@@ -37,6 +37,18 @@ pub(super) struct Stream {
     over: bool,
 }
 
+/// Which step of its message the client has open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    None,
+    /// That of a model call.
+    Call,
+    /// One for what nested agents ask, within that of a model call.
+    Asked,
+    /// The same, when that of the model call is over.
+    AskedAlone,
+}
+
 /// What a stream knows besides the turn.
 struct Page {
     profile: Profile,
@@ -44,6 +56,11 @@ struct Page {
     tools: ClientTools,
     /// The calls that the client knows; of others nothing may be said.
     announced: BTreeSet<CallId>,
+    /// The open step of what is written.
+    step: Step,
+    /// The model call in which nested agents asked last. What they ask has a step of its own, one for each model call: clients
+    /// look at the last step to see whether all is answered, and in that of the model call the nested agent's own call is not.
+    asked_in: Option<u32>,
     /// Whether the stream has begun in the turn's events.
     speaks: bool,
     /// Whether the client is told of answers to cards: it gave those since which it reads.
@@ -56,7 +73,16 @@ impl Stream {
     pub(super) fn new(profile: Profile, turn: TurnId, since: Since, tools: ClientTools) -> Self {
         let speaks = matches!(since, Since::Beginning);
         let announced = BTreeSet::new();
-        let page = Page { profile, tools, announced, speaks, tells_answers: speaks, wrong: false };
+        let page = Page {
+            profile,
+            tools,
+            announced,
+            step: Step::None,
+            asked_in: None,
+            speaks,
+            tells_answers: speaks,
+            wrong: false,
+        };
         Self { page, since, track: Track::new(turn), shown: Shown::new(Overlap::Free), over: false }
     }
 
@@ -71,6 +97,7 @@ impl Stream {
             return;
         }
         self.close(frames);
+        Writer { page: &mut self.page, frames }.end_step();
         if self.page.wrong
             && let Some(message) = &self.track.messages().assistant
         {
@@ -144,8 +171,11 @@ impl Dialect for Stream {
         if let (Since::Decision(cards), EventKind::ApprovalDecided { card, .. }) =
             (&self.since, &event.kind)
             && cards.contains(card)
+            && !self.page.speaks
         {
             self.page.speaks = true;
+            // The stream that the client read before ended every step.
+            self.page.step = Step::None;
         }
         let mut writer = Writer { page: &mut self.page, frames };
         self.shown.sync(self.track.messages(), check, &mut writer);
@@ -184,6 +214,12 @@ impl Dialect for Stream {
                 };
                 self.end(frames, &[Chunk::Abort { reason: "stopped" }, finish(reason)]);
             }
+        }
+    }
+
+    fn title(&mut self, title: &str, frames: &mut Frames) {
+        if self.page.speaks && !self.over {
+            self.tell(&EventKind::SessionTitleUpdated { title: title.to_owned() }, frames);
         }
     }
 
@@ -239,6 +275,39 @@ impl Writer<'_> {
         self.write(&chunk(name, kind));
     }
 
+    /// Begins the step in which a nested agent asks, unless it has begun.
+    fn begin_asking(&mut self, scope: &Scope<'_>) {
+        let mut outermost = None;
+        let mut at = scope;
+        while let Some((call, outer)) = at.inside {
+            outermost = Some(call.iteration);
+            at = outer;
+        }
+        if outermost.is_none() || self.page.asked_in == outermost {
+            return;
+        }
+        self.page.asked_in = outermost;
+        self.page.step = match self.page.step {
+            Step::Call | Step::Asked => {
+                self.write(&Chunk::FinishStep);
+                Step::Asked
+            }
+            Step::None | Step::AskedAlone => {
+                self.end_step();
+                Step::AskedAlone
+            }
+        };
+        self.write(&Chunk::StartStep);
+    }
+
+    /// Ends a step that no model call ends.
+    fn end_step(&mut self) {
+        if self.page.step == Step::AskedAlone {
+            self.write(&Chunk::FinishStep);
+            self.page.step = Step::None;
+        }
+    }
+
     fn asked(
         &mut self,
         scope: &Scope<'_>,
@@ -246,18 +315,20 @@ impl Writer<'_> {
         id: &MessageId,
         card: &ApprovalCard,
     ) {
-        if card.asks != Asks::Decision {
-            return;
-        }
+        // Of a nested agent's calls the client learns when it is asked: for a decision, or for the result of a tool of its own.
         if !self.announced(call) {
+            self.begin_asking(scope);
             self.page.announced.insert(call.id.clone());
             self.write(&Chunk::ToolInputAvailable {
                 tool_call_id: call.id.clone(),
                 tool_name: call.name.clone(),
                 input: card.args.clone(),
-                dynamic: true,
+                dynamic: card.asks == Asks::Decision,
                 title: Some(format!("{}: {}", scope.message.agent, card.title)),
             });
+        }
+        if card.asks != Asks::Decision {
+            return;
         }
         self.write(&Chunk::ToolApprovalRequest {
             approval_id: id.clone(),
@@ -333,10 +404,27 @@ impl Sink for Writer<'_> {
             Change::Asked(call, id, card) => self.asked(scope, call, id, card),
             Change::Decided(call, id, card) => self.decided(call, id, card),
             Change::Settled(call) => self.settled(call),
-            // Of what nested agents do, only what people are asked about is shown.
+            // What people were asked about runs with other arguments.
+            Change::Input(call, input) if !outermost && self.announced(call) => {
+                self.write(&Chunk::ToolInputAvailable {
+                    tool_call_id: call.id.clone(),
+                    tool_name: call.name.clone(),
+                    input: input.clone(),
+                    dynamic: true,
+                    title: None,
+                });
+            }
+            // Of what nested agents do, only what people and the client are asked for is shown.
             _ if !outermost => {}
-            Change::StepBegan => self.write(&Chunk::StartStep),
-            Change::StepEnded => self.write(&Chunk::FinishStep),
+            Change::StepBegan => {
+                self.end_step();
+                self.write(&Chunk::StartStep);
+                self.page.step = Step::Call;
+            }
+            Change::StepEnded => {
+                self.write(&Chunk::FinishStep);
+                self.page.step = Step::None;
+            }
             Change::Began(id) => self.prose(id, |id, kind| match kind {
                 Prose::Text => Chunk::TextStart { id },
                 Prose::Thinking => Chunk::ReasoningStart { id },
@@ -385,7 +473,7 @@ impl Sink for Writer<'_> {
 
     fn broken(&mut self, _: &TurnFold, step: BrokenAt) -> Mend {
         match (self.page.profile, step) {
-            (Profile::V7, BrokenAt::OpenStep) => {
+            (Profile::V7, BrokenAt::OpenStep) if self.page.step != Step::Asked => {
                 self.write(&Chunk::ResetStep);
                 Mend::RedoStep
             }

@@ -157,9 +157,14 @@ fn folded(chunks: &[Value]) -> Vec<Value> {
                 let call = id(chunk, "toolCallId");
                 let known = place("toolCallId").unwrap_or_else(|| {
                     let name = id(chunk, "toolName");
-                    parts.push(json!({
-                        "type": "dynamic-tool", "toolName": name, "toolCallId": call, "rawInput": "",
-                    }));
+                    parts.push(match chunk["dynamic"] == true {
+                        true => json!({
+                            "type": "dynamic-tool", "toolName": name, "toolCallId": call, "rawInput": "",
+                        }),
+                        false => json!({
+                            "type": format!("tool-{name}"), "toolCallId": call, "rawInput": "",
+                        }),
+                    });
                     parts.len() - 1
                 });
                 places.insert(call.to_owned(), known);
@@ -385,4 +390,21 @@ fn golden_turns_are_written_as_ever() {
             insta::assert_snapshot!(format!("ai_sdk_{name}_{}", golden.name), lines.join("\n"));
         }
     }
+}
+
+#[test]
+fn a_title_that_somebody_gives_is_told_while_the_answer_goes_on() {
+    let golden = &answered()[0];
+    let mut stream = stream(golden, Profile::V6, Since::Beginning);
+    let mut frames = Frames::default();
+    stream.begin(&mut frames);
+    read(&mut frames);
+    stream.title("Late parcels", &mut frames);
+    let data = json!({"title": "Late parcels"});
+    let chunk = json!({"type": "data-session-title", "data": data, "transient": true});
+    assert_eq!(read(&mut frames), [chunk]);
+    stream.deleted(&mut frames);
+    read(&mut frames);
+    stream.title("Later parcels", &mut frames);
+    assert!(frames.is_empty());
 }
