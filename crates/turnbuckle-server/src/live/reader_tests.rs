@@ -37,8 +37,7 @@ impl Scene {
         let StreamOptions { gather, keep_alive, longest } = StreamOptions::default();
         let wishes = Wishes { until: None, gather, keep_alive, longest };
         let stop = CancellationToken::new();
-        let reader =
-            Reader::new(store, bus.clone(), watch, follow, wishes, Box::new(Native), stop);
+        let reader = Reader::new(store, bus.clone(), watch, follow, wishes, Box::new(Native), stop);
         let mut scene = Self { bus, key, reader };
         assert_eq!(scene.next().await, ["retry: 1000"]);
         scene
