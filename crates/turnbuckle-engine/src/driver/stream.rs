@@ -36,7 +36,11 @@ impl Outlet {
 
     /// All that is to be stored.
     pub(crate) fn kept(&self) -> Vec<Event> {
-        self.loose().iter().collect()
+        let loose = self.loose();
+        // All room at once: a list that grows between so many small texts leaves holes behind.
+        let mut events = Vec::with_capacity(loose.len());
+        events.extend(loose.iter());
+        events
     }
 
     /// Everything up to this number is stored.
