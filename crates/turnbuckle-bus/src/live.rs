@@ -1,6 +1,7 @@
 //! Events on their way to many readers, each rendered once.
 
-use std::sync::{Arc, OnceLock};
+use std::io::Write;
+use std::sync::OnceLock;
 use turnbuckle_core::event::{Event, EventKind};
 
 /// Bytes of an event's envelope, more or less.
@@ -9,20 +10,21 @@ const ENVELOPE: usize = 250;
 /// Events of one session, in order. However many read them, their JSON is made once, when the first one asks.
 #[derive(Debug)]
 pub struct Live {
-    events: Arc<[Event]>,
+    events: Box<[Event]>,
     lines: OnceLock<Box<[Box<str>]>>,
+    weight: OnceLock<usize>,
 }
 
 impl Live {
     /// Events to tell. Whoever keeps them to tell them again keeps the events alone: their JSON is larger than they are.
-    pub fn new(events: impl Into<Arc<[Event]>>) -> Self {
-        Self { events: events.into(), lines: OnceLock::new() }
+    pub fn new(events: impl Into<Box<[Event]>>) -> Self {
+        Self { events: events.into(), lines: OnceLock::new(), weight: OnceLock::new() }
     }
 
     /// Events that came as JSON.
     #[cfg(feature = "remote")]
     pub(crate) fn with_lines(events: Vec<Event>, lines: Box<[Box<str>]>) -> Self {
-        Self { events: events.into(), lines: OnceLock::from(lines) }
+        Self { events: events.into(), lines: OnceLock::from(lines), weight: OnceLock::new() }
     }
 
     /// The events.
@@ -38,21 +40,41 @@ impl Live {
         })
     }
 
-    /// About how much memory they take.
+    /// About how much memory they take. Their JSON is not made for that: it is made when they are read, so that it does not lie
+    /// beside them while they wait.
     pub(crate) fn weight(&self) -> usize {
-        if let Some(lines) = self.lines.get() {
-            return lines.iter().map(|line| line.len()).sum();
+        *self.weight.get_or_init(|| match self.lines.get() {
+            Some(lines) => lines.iter().map(|line| line.len()).sum(),
+            None => self.events.iter().map(weight_of).sum(),
+        })
+    }
+}
+
+fn weight_of(event: &Event) -> usize {
+    match &event.kind {
+        EventKind::TextDelta { text, .. }
+        | EventKind::ThinkingDelta { text, .. }
+        | EventKind::ToolCallArgsDelta { text, .. } => text.len() + ENVELOPE,
+        _ => {
+            let mut bytes = Bytes(0);
+            // Counting does not fail, and an event has JSON.
+            let _ = serde_json::to_writer(&mut bytes, event);
+            bytes.0
         }
-        let delta = |event: &Event| match &event.kind {
-            EventKind::TextDelta { text, .. }
-            | EventKind::ThinkingDelta { text, .. }
-            | EventKind::ToolCallArgsDelta { text, .. } => Some(text.len() + ENVELOPE),
-            _ => None,
-        };
-        match self.events.iter().map(delta).sum() {
-            Some(weight) => weight,
-            None => self.lines().iter().map(|line| line.len()).sum(),
-        }
+    }
+}
+
+/// Counts what is written.
+struct Bytes(usize);
+
+impl Write for Bytes {
+    fn write(&mut self, more: &[u8]) -> std::io::Result<usize> {
+        self.0 += more.len();
+        Ok(more.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
     }
 }
 

@@ -232,7 +232,7 @@ pub enum EventKind {
         /// The call.
         call: CallId,
         /// Why.
-        error: ToolError,
+        error: Box<ToolError>,
         /// What it gave all the same.
         #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
         #[cfg_attr(feature = "openapi", schema(value_type = Option<crate::json::AnyJson>))]
@@ -307,7 +307,7 @@ pub enum EventKind {
         /// After how long, in milliseconds.
         delay_ms: u64,
         /// What went wrong.
-        error: crate::error::ModelError,
+        error: Box<crate::error::ModelError>,
     },
     /// The model that the session keeps is not configured any more, so another answers from now on.
     ModelReplaced {
@@ -336,7 +336,8 @@ pub enum EventKind {
     /// The message is final. It carries the whole message: the checksum of all that was streamed.
     AssistantMessageFinished {
         /// The message.
-        message: Box<AssistantMessage>,
+        #[cfg_attr(feature = "openapi", schema(value_type = AssistantMessage))]
+        message: Arc<AssistantMessage>,
     },
     /// An agent's loop ended.
     AgentCompleted {
@@ -346,7 +347,7 @@ pub enum EventKind {
     /// The turn is done.
     TurnCompleted {
         /// Tokens of the turn.
-        usage: Usage,
+        usage: Box<Usage>,
     },
     /// The turn waits for people.
     TurnPaused {
@@ -358,21 +359,21 @@ pub enum EventKind {
         /// Which one.
         reason: ExhaustedReason,
         /// Tokens of the turn.
-        usage: Usage,
+        usage: Box<Usage>,
     },
     /// The turn failed.
     TurnError {
         /// Why.
         error: TurnError,
         /// Tokens of the turn.
-        usage: Usage,
+        usage: Box<Usage>,
     },
     /// The turn was stopped.
     TurnAborted {
         /// By what.
         reason: AbortReason,
         /// Tokens of the turn.
-        usage: Usage,
+        usage: Box<Usage>,
     },
     /// The session got a title.
     SessionTitleUpdated {
@@ -432,4 +433,16 @@ pub struct CallResult {
     /// Whether it was served from the turn's cache.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cached: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Most events are deltas, and whatever is rare and large stands aside in a box.
+    #[test]
+    fn an_event_is_no_larger_than_its_place_and_what_a_call_begins_with() {
+        assert_eq!(size_of::<EventKind>(), 80);
+        assert_eq!(size_of::<Event>(), 152);
+    }
 }

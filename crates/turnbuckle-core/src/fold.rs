@@ -160,7 +160,7 @@ impl TurnFold {
                     ToolErrorCode::Cancelled => ToolCallStatus::Cancelled,
                     _ => ToolCallStatus::Error,
                 };
-                call.error = Some(error.clone());
+                call.error = Some((**error).clone());
                 call.output.clone_from(output);
                 call.ended_at = Some(at);
             }
@@ -184,7 +184,7 @@ impl TurnFold {
                 message.parts.truncate(*parts as usize);
             }
             E::Usage { message, call } => {
-                self.message(message)?.iterations.push((**call).clone());
+                crate::room::push(&mut self.message(message)?.iterations, (**call).clone());
             }
             E::LinkSnapshots { message, snapshots } => {
                 self.message(message)?.link_snapshots.clone_from(snapshots);
@@ -340,7 +340,7 @@ fn extend(target: &mut String, offset: u32, text: &str) -> Result<(), FoldError>
         .checked_sub(offset)
         .ok_or_else(|| FoldError(format!("a delta at {offset} follows {} bytes", target.len())))?;
     if let Some(new) = text.get(known..) {
-        target.push_str(new);
+        crate::room::append(target, new);
     } else if known <= text.len() {
         return Err(FoldError(format!("a delta at {offset} overlaps within a character")));
     }

@@ -9,6 +9,8 @@
 //! | [`message`], [`part`] | what a session stores |
 //! | [`content`] | what a message says: text, images, files |
 //! | [`event`], [`fold`] | what a turn streams, and the one reducer that turns events into the stored message |
+//! | [`pack`] | events in little room, for whoever keeps many |
+//! | [`room`] | growing without much room to spare |
 //! | [`model`] | the provider-neutral request and response of a model call |
 //! | [`tool`] | what the machine must know of a tool |
 //! | [`error`], [`outcome`] | failures by category, and how turns end |
@@ -35,9 +37,11 @@ pub mod machine;
 pub mod message;
 pub mod model;
 pub mod outcome;
+pub mod pack;
 pub mod part;
 pub mod prompt;
 pub mod retry;
+pub mod room;
 pub mod time;
 pub mod title;
 pub mod tool;

@@ -32,7 +32,7 @@ pub enum ExhaustedReason {
 #[serde(tag = "code", rename_all = "snake_case")]
 pub enum TurnError {
     /// The model call failed for good.
-    Model(ModelError),
+    Model(Box<ModelError>),
     /// The model gave nothing usable, again and again.
     EmptyResponse,
     /// The structured output did not validate, even after a repair.

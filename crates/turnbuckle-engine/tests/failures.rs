@@ -118,7 +118,7 @@ async fn an_answer_that_is_stopped_is_billed_as_an_estimate() {
     assert_eq!(call.finish, None);
     assert!(call.usage.output.unwrap() > 3 && call.usage.input.unwrap() > 3, "{call:?}");
     let EventKind::TurnAborted { usage, .. } = last_kind(&events) else { panic!("{events:?}") };
-    assert_eq!(*usage, call.usage);
+    assert_eq!(**usage, call.usage);
     bench.check(&key).await;
 }
 

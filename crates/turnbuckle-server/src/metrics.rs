@@ -298,7 +298,12 @@ impl Tally {
                 self.tools.insert(call.clone(), at);
             }
             EventKind::ToolCallCompleted { call, .. } | EventKind::ToolCallFailed { call, .. } => {
-                if let Some(began) = self.tools.remove(call) {
+                let began = self.tools.remove(call);
+                if self.tools.is_empty() {
+                    // An empty map keeps room for eleven.
+                    self.tools = BTreeMap::new();
+                }
+                if let Some(began) = began {
                     let step = Step { kind: StepKind::Tool };
                     m.step_time.get_or_create(&step).observe(passed(began, at));
                 }

@@ -4,6 +4,7 @@ use crate::errors;
 use turnbuckle_core::error::ModelError;
 use turnbuckle_core::model::{Block, ModelDelta, ModelResponse};
 use turnbuckle_core::part::{Native, NativeBlock};
+use turnbuckle_core::room::append;
 use turnbuckle_core::usage::{FinishReason, Usage};
 
 /// The finish reason of an answer that did not end.
@@ -112,7 +113,7 @@ impl Answer {
             return;
         }
         if let Some(Block::Text { text, .. }) = self.blocks.get_mut(at) {
-            text.push_str(piece);
+            append(text, piece);
             sink(ModelDelta::Text { block: at, text: piece });
         }
     }
@@ -124,7 +125,7 @@ impl Answer {
             return;
         }
         if let Some(Block::Thinking { text, .. }) = self.blocks.get_mut(at) {
-            text.push_str(piece);
+            append(text, piece);
             sink(ModelDelta::Thinking { block: at, text: piece });
         }
     }

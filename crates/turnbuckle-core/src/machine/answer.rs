@@ -72,7 +72,7 @@ impl Turn {
                 out,
             )?;
             let message = "the provider's content filter cut the answer";
-            let error = ModelError::new(ModelErrorKind::ContentFilter, message);
+            let error = Box::new(ModelError::new(ModelErrorKind::ContentFilter, message));
             return self.end_frame(frame, FrameEnd::Failed(TurnError::Model(error)), out);
         }
         if let Some(StopHere) = answer.directives.stop {
@@ -136,7 +136,7 @@ impl Turn {
         if !says_something {
             if response.finish == FinishReason::Refusal {
                 let message = "the model declined to answer and gave no reason";
-                let error = ModelError::new(ModelErrorKind::ContentFilter, message);
+                let error = Box::new(ModelError::new(ModelErrorKind::ContentFilter, message));
                 return self.end_frame(frame, FrameEnd::Failed(TurnError::Model(error)), out);
             }
             let f = self.frame_mut(frame)?;
@@ -229,7 +229,7 @@ impl Turn {
             ModelErrorKind::ContextOverflow => {
                 TurnError::ContextOverflow { message: error.to_string() }
             }
-            _ => TurnError::Model(error),
+            _ => TurnError::Model(error.into()),
         };
         self.end_frame(frame, FrameEnd::Failed(error), out)
     }
@@ -247,7 +247,8 @@ impl Turn {
         let reason = format!("the model call failed and is made again: {}", error.message);
         self.unstream(frame, &streaming, reason, out)?;
         let attempt = call.attempt + 1;
-        self.emit(&path, EventKind::ModelRetry { attempt, delay_ms, error: error.clone() }, out)?;
+        let told = Box::new(error.clone());
+        self.emit(&path, EventKind::ModelRetry { attempt, delay_ms, error: told }, out)?;
         self.frame_mut(frame)?.force_tool = call.force_tool;
         let attempt = Attempt { purpose: call.purpose, number: attempt, after: Some(error) };
         self.call_model(frame, attempt, out)

@@ -397,6 +397,7 @@ impl Turn {
     ) -> Result<(), MachineError> {
         let f = self.frame(frame)?;
         let (message, path, call) = (f.message.clone(), f.path.clone(), call.clone());
+        let error = Box::new(error);
         self.emit(&path, EventKind::ToolCallFailed { message, part, call, error, output }, out)
     }
 }

@@ -111,7 +111,7 @@ impl Turn {
         let (id, path) = (f.message.clone(), f.path.clone());
         let mut message = self.messages.message(&id)?.clone();
         message.state = MessageState::Finished { outcome };
-        self.emit(&path, EventKind::AssistantMessageFinished { message: Box::new(message) }, out)
+        self.emit(&path, EventKind::AssistantMessageFinished { message: Arc::new(message) }, out)
     }
 
     fn message_of(&mut self, frame: usize) -> Result<&mut AssistantMessage, MachineError> {
@@ -275,10 +275,10 @@ impl Turn {
         if let Some(message) = &self.messages.assistant {
             let mut message = message.clone();
             message.state = MessageState::Finished { outcome: outcome.clone() };
-            let event = EventKind::AssistantMessageFinished { message: Box::new(message) };
+            let event = EventKind::AssistantMessageFinished { message: Arc::new(message) };
             self.emit(&path, event, out)?;
         }
-        let usage = self.meters.usage;
+        let usage = Box::new(self.meters.usage);
         let event = match outcome {
             Outcome::Completed | Outcome::Paused => EventKind::TurnCompleted { usage },
             Outcome::Exhausted { reason } => EventKind::TurnExhausted { reason, usage },

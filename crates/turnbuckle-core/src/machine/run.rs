@@ -108,7 +108,7 @@ impl Turn {
             if traits.effect == SideEffect::ReadOnly
                 && let Some(hit) = self.cache.results.get(&cache_key(&tool, &args))
             {
-                let result = Box::new(CallResult { cached: true, ..hit.clone() });
+                let result = Box::new(CallResult { cached: true, ..(**hit).clone() });
                 self.emit_completed(frame, part, &call, result, out)?;
                 self.set_state(frame, &call, CallState::Settled { success: true })?;
                 continue;
@@ -175,7 +175,8 @@ impl Turn {
                     result.captured = true;
                 }
                 if reads && writes == self.cache.writes {
-                    self.cache.results.insert(cache_key(&run.tool, &run.args), result.clone());
+                    let key = cache_key(&run.tool, &run.args);
+                    self.cache.results.insert(key, Box::new(result.clone()));
                 }
                 // What only writes often has nothing to say.
                 if reads && is_empty_result(&result.output) {

@@ -33,8 +33,8 @@ pub struct TurnSpec {
     /// The turn's limits.
     #[serde(default)]
     pub limits: TurnLimits,
-    /// Every agent that may run, by name.
-    pub agents: BTreeMap<AgentName, AgentSpec>,
+    /// Every agent that may run, by name. Boxed: a map has room for eleven, and most turns have one.
+    pub agents: BTreeMap<AgentName, Box<AgentSpec>>,
     /// Which agents run, in which order.
     pub routes: Routes,
     /// The number of the run's first captured action; runs of several turns go on counting.

@@ -94,7 +94,7 @@ pub struct Meters {
 /// Results of read-only calls, as long as nothing was written.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct ReadCache {
-    pub(super) results: BTreeMap<String, CallResult>,
+    pub(super) results: BTreeMap<String, Box<CallResult>>,
     /// Raised by every write, when it begins and when it ends: a read that overlapped one is not kept.
     pub(super) writes: u32,
 }
@@ -398,7 +398,7 @@ impl Turn {
 
     pub(super) fn agent(&self, frame: usize) -> Result<&AgentSpec, MachineError> {
         let name = &self.frame(frame)?.agent;
-        let agent = self.spec.agents.get(name);
+        let agent = self.spec.agents.get(name).map(|agent| &**agent);
         agent.ok_or_else(|| MachineError::Spec(format!("agent {name} is not defined")))
     }
 

@@ -43,7 +43,7 @@ fn an_answer_without_calls_ends_the_turn() {
         ]
     );
     let EventKind::TurnCompleted { usage } = &sim.events.last().unwrap().kind else { panic!() };
-    assert_eq!(*usage, Usage { input: Some(10), output: Some(5), ..Usage::default() });
+    assert_eq!(**usage, Usage { input: Some(10), output: Some(5), ..Usage::default() });
 }
 
 #[test]
@@ -364,7 +364,7 @@ fn a_failure_whose_words_mimic_a_budget_is_still_an_error() {
     let replies = vec![Reply::Fail { error: error.clone(), partial: None }];
     let sim = play(spec(vec![]), Scripted::new(replies));
     check(&sim);
-    assert_eq!(sim.turn.outcome(), Some(Outcome::Error { error: TurnError::Model(error) }));
+    assert_eq!(sim.turn.outcome(), Some(Outcome::Error { error: TurnError::Model(error.into()) }));
 }
 
 #[test]

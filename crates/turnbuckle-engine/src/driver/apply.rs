@@ -6,6 +6,7 @@ use super::{DriveError, Driver, Store};
 use turnbuckle_core::error::{ModelError, ModelErrorKind};
 use turnbuckle_core::machine::{Chunk, EffectKind, Input, ModelAnswer, Superseded, Woven};
 use turnbuckle_core::model::ModelResponse;
+use turnbuckle_core::room;
 use turnbuckle_core::usage::Purpose;
 use turnbuckle_models::CallFailure;
 
@@ -55,11 +56,9 @@ impl Driver {
     }
 
     fn deltas(&mut self, index: usize) -> Result<(), DriveError> {
-        let mut pieces = std::mem::take(&mut self.work.pieces);
-        for piece in pieces.drain(..) {
+        for piece in std::mem::take(&mut self.work.pieces) {
             self.tell_delta(index, &piece)?;
         }
-        self.work.pieces = pieces;
         self.publish_deltas();
         Ok(())
     }
@@ -82,7 +81,8 @@ impl Driver {
         if journaled {
             let place = self.next_seq + self.out.events.len() as u64;
             work.weave.begin(work.chunks.len(), self.turn.recorded(), place);
-            work.chunks.push(Chunk(piece.block as u32, piece.text.len() as u32, at.as_millis()));
+            let chunk = Chunk(piece.block as u32, piece.text.len() as u32, at.as_millis());
+            room::push(&mut work.chunks, chunk);
         }
         self.turn.delta(at, work.effect.step, piece.as_delta(), &mut self.out)?;
         if journaled {
@@ -160,6 +160,10 @@ impl Driver {
         let due = if again { Store::BeforeWaiting } else { Store::Now };
         self.must_store = self.must_store.max(due);
         self.work.running.retain(|_, s| *s != step);
+        if self.work.running.is_empty() {
+            // An empty map keeps room for eleven.
+            self.work.running = Default::default();
+        }
         self.meter_tool(step, executed.usage)?;
         let kept_aside = executed.kept_aside.filter(|_| self.may_keep(step));
         if let Some(writer) = &mut self.writer {

@@ -46,7 +46,6 @@ pub(crate) struct Writer {
     pub(crate) lease: Duration,
     pub(crate) side: SessionSide,
     pub(crate) journal: Vec<Recorded>,
-    pub(crate) events: Vec<Event>,
     pub(crate) blobs: Vec<crate::pipeline::Blob>,
     pub(crate) consumed: Vec<u64>,
     pub(crate) state_changed: Changed,
@@ -80,7 +79,6 @@ impl Writer {
             lease,
             side,
             journal: Vec::new(),
-            events: Vec::new(),
             blobs: Vec::new(),
             consumed: Vec::new(),
             state_changed: Changed::No,
@@ -96,31 +94,29 @@ impl Writer {
         }
     }
 
-    /// What events say beside the message: cards to store, steering that entered.
-    pub(crate) fn note_events(&mut self, from: usize) {
-        for event in self.events.get(from..).unwrap_or_default() {
-            match &event.kind {
-                EventKind::ApprovalRequired { card } | EventKind::ClientToolRequired { card } => {
-                    self.cards.insert(card.id.clone());
-                }
-                EventKind::ApprovalDecided { card, decided, .. } => {
-                    self.cards.insert(card.clone());
-                    if let Some(remember) = &decided.remember {
-                        let by = decided.by.clone();
-                        self.remembered.push((card.clone(), remember.clone(), by));
-                    }
-                }
-                EventKind::SessionTitleUpdated { title } => self.title = Some(title.clone()),
-                EventKind::PartAdded { value, .. } => {
-                    if let Part::Input(input) = &**value
-                        && let Some(id) = &input.message
-                        && let Some(n) = self.steering.remove(id)
-                    {
-                        self.consumed.push(n);
-                    }
-                }
-                _ => {}
+    /// What an event says beside the message: cards to store, steering that entered.
+    pub(crate) fn note_event(&mut self, event: &Event) {
+        match &event.kind {
+            EventKind::ApprovalRequired { card } | EventKind::ClientToolRequired { card } => {
+                self.cards.insert(card.id.clone());
             }
+            EventKind::ApprovalDecided { card, decided, .. } => {
+                self.cards.insert(card.clone());
+                if let Some(remember) = &decided.remember {
+                    let by = decided.by.clone();
+                    self.remembered.push((card.clone(), remember.clone(), by));
+                }
+            }
+            EventKind::SessionTitleUpdated { title } => self.title = Some(title.clone()),
+            EventKind::PartAdded { value, .. } => {
+                if let Part::Input(input) = &**value
+                    && let Some(id) = &input.message
+                    && let Some(n) = self.steering.remove(id)
+                {
+                    self.consumed.push(n);
+                }
+            }
+            _ => {}
         }
     }
 
@@ -173,7 +169,6 @@ impl Driver {
             commit.session_status = Some(SessionStatus::Running);
         }
         commit.journal = std::mem::take(&mut writer.journal);
-        commit.events = std::mem::take(&mut writer.events);
         commit.consumed = std::mem::take(&mut writer.consumed);
         commit.captured = std::mem::take(&mut writer.captured);
         commit.blobs = writer.blobs.drain(..).map(as_store_blob).collect();
@@ -217,7 +212,12 @@ impl Driver {
             });
             commit.session_status = Some(SessionStatus::Running);
         }
-        let committed = self.work.meanwhile(write(&*writer.store, commit)).await?;
+        let (store, outlet) = (&*writer.store, &self.outlet);
+        // The events lie in little room until they are written, for each try anew.
+        let written = patient(COMMIT_ATTEMPTS, || {
+            store.commit(Commit { events: outlet.kept(), ..commit.clone() })
+        });
+        let committed = self.work.meanwhile(written).await?;
         self.released = committed.released;
         self.outlet.set_committed(committed.next_seq.saturating_sub(1));
         if committed.pending > 0 {

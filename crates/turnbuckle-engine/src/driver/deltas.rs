@@ -116,7 +116,12 @@ impl DeltaBuffer {
         }
         if !inner.ready.is_empty() {
             inner.last = Some(now);
-            into.append(&mut inner.ready);
+            if into.is_empty() {
+                // The room goes along: what waits for the next piece holds none.
+                *into = std::mem::take(&mut inner.ready);
+            } else {
+                into.append(&mut inner.ready);
+            }
         }
         inner.open.as_ref().map(|_| inner.last.unwrap_or(now))
     }

@@ -22,7 +22,7 @@ pub(crate) use control::Control;
 pub use fit::structured;
 pub(crate) use request::Conversation;
 pub(crate) use stream::Outlet;
-pub use stream::{Stopper, TurnStream};
+pub use stream::{Loose, Stopper, TurnStream};
 pub(crate) use title::Untitled;
 
 use crate::runtime::{Assembler, Runtime};
@@ -250,10 +250,11 @@ impl Driver {
         match &mut self.writer {
             None => self.unpublished.extend(events),
             Some(writer) => {
-                let from = writer.events.len();
-                writer.events.extend(events);
-                writer.note_events(from);
-                self.unpublished.extend(writer.events.iter().skip(from).cloned());
+                let noted = events.inspect(|event| {
+                    writer.note_event(event);
+                    self.outlet.keep(event);
+                });
+                self.unpublished.extend(noted);
             }
         }
     }

@@ -6,12 +6,10 @@ use futures_util::future::BoxFuture;
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use turnbuckle_core::event::Event;
-
-/// Events that an outlet keeps room for.
-const KEPT: usize = 4;
+use turnbuckle_core::pack::Packed;
 
 /// Where a driver puts events until its reader takes them.
 #[derive(Clone, Default)]
@@ -20,6 +18,8 @@ pub(crate) struct Outlet(Arc<Given>);
 #[derive(Default)]
 struct Given {
     events: Mutex<VecDeque<Event>>,
+    /// Events that are not stored yet, whether they were given or not.
+    loose: Mutex<Packed>,
     committed: AtomicU64,
     lost: AtomicBool,
 }
@@ -29,9 +29,28 @@ impl Outlet {
         self.0.events.lock().unwrap_or_else(PoisonError::into_inner).extend(events);
     }
 
+    /// An event that is to be stored.
+    pub(crate) fn keep(&self, event: &Event) {
+        self.loose().push(event);
+    }
+
+    /// All that is to be stored.
+    pub(crate) fn kept(&self) -> Vec<Event> {
+        let loose = self.loose();
+        // All room at once: a list that grows between so many small texts leaves holes behind.
+        let mut events = Vec::with_capacity(loose.len());
+        events.extend(loose.iter());
+        events
+    }
+
     /// Everything up to this number is stored.
     pub(crate) fn set_committed(&self, seq: u64) {
         self.0.committed.fetch_max(seq, Ordering::AcqRel);
+        self.loose().drop_through(seq);
+    }
+
+    fn loose(&self) -> MutexGuard<'_, Packed> {
+        self.0.loose.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Another process has taken the session over.
@@ -42,8 +61,8 @@ impl Outlet {
     fn pop(&self) -> Option<Event> {
         let mut events = self.0.events.lock().unwrap_or_else(PoisonError::into_inner);
         let next = events.pop_front();
-        if next.is_none() && events.capacity() > KEPT {
-            // A turn that waits holds no room for its last burst.
+        if events.is_empty() {
+            // A turn that waits holds no room for what it gave.
             *events = VecDeque::new();
         }
         next
@@ -81,6 +100,11 @@ impl TurnStream {
         Stopper(self.control.clone())
     }
 
+    /// What the stream gave and is not stored yet, for those who come later than it was given.
+    pub fn loose(&self) -> Loose {
+        Loose(self.outlet.clone())
+    }
+
     /// The number of the last event that is known to be stored; 0 before the first commit. An event that the stream gave and
     /// whose number is higher may yet turn out void, should this process die.
     pub fn committed(&self) -> u64 {
@@ -103,6 +127,17 @@ impl TurnStream {
         if let Some(drive) = self.drive.take() {
             tokio::spawn(drive);
         }
+    }
+}
+
+/// Events of a [`TurnStream`] that are not stored yet.
+#[derive(Clone)]
+pub struct Loose(Outlet);
+
+impl Loose {
+    /// Those up to the number `seq`, which the stream has given.
+    pub fn through(&self, seq: u64) -> Vec<Event> {
+        self.0.loose().iter().take_while(|event| event.seq <= seq).collect()
     }
 }
 

@@ -79,7 +79,8 @@ impl Driver {
 
     /// Checks and executions of calls.
     fn poll_tools(&mut self, cx: &mut Context<'_>) -> Poll<Happened> {
-        if let Some((step, executed)) = self.work.early.take() {
+        if let Some(early) = self.work.early.take() {
+            let (step, executed) = *early;
             return Poll::Ready(Happened::Executed(step, Box::new(executed)));
         }
         // Most polls are for a piece of an answer; asking an empty set means touching memory of its own.
@@ -97,7 +98,7 @@ impl Driver {
         let reports = self.control.take_reports();
         if let Poll::Ready(Some((step, executed))) = executed {
             if !reports.is_empty() {
-                self.work.early = Some((step, executed));
+                self.work.early = Some(Box::new((step, executed)));
                 return Poll::Ready(Happened::Reports(reports));
             }
             return Poll::Ready(Happened::Executed(step, Box::new(executed)));

@@ -83,7 +83,7 @@ pub(crate) struct Work {
     pub(crate) alarm: Alarm,
     pub(crate) pieces: Vec<Piece>,
     /// An execution that ended, to be told after the reports it made.
-    pub(crate) early: Option<(StepId, Executed)>,
+    pub(crate) early: Option<Box<(StepId, Executed)>>,
 }
 
 impl Work {

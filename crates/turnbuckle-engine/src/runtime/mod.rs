@@ -499,7 +499,7 @@ impl Assembler {
         user: UserMessage,
         first_capture: u32,
     ) -> TurnSpec {
-        let mut agents: BTreeMap<AgentName, AgentSpec> = runtime
+        let mut agents: BTreeMap<AgentName, Box<AgentSpec>> = runtime
             .agents
             .iter()
             .map(|(name, agent)| {
@@ -508,7 +508,7 @@ impl Assembler {
                     tools: agent.env.toolbox.traits(),
                     policy: agent.agent.policy.clone(),
                 };
-                (name.clone(), spec)
+                (name.clone(), Box::new(spec))
             })
             .collect();
         let mut routes = self.domain.routes(&runtime.info.agent);
@@ -520,7 +520,7 @@ impl Assembler {
                 tools: Vec::new(),
                 policy: Default::default(),
             };
-            agents.insert(agent, nothing);
+            agents.insert(agent, Box::new(nothing));
         }
         TurnSpec {
             session: runtime.info.session.clone(),

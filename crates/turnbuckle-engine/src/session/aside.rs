@@ -6,6 +6,7 @@
 use super::owner::{ATTEMPTS, Owner};
 use crate::driver::{DriveError, patient, write};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use turnbuckle_core::error::{ToolError, ToolErrorCode};
 use turnbuckle_core::event::{AgentPath, Event, EventKind};
 use turnbuckle_core::fold::TurnFold;
@@ -144,6 +145,7 @@ impl Ending {
         };
         let root = self.fold.assistant.as_ref().map(|m| m.id.clone());
         let path = root.map_or_else(|| "engine".into(), |id| self.path(&id));
+        let usage = Box::new(usage);
         self.told.push((path, EventKind::TurnError { error: self.error.clone(), usage }));
         std::mem::take(&mut self.told)
     }
@@ -164,7 +166,7 @@ impl Ending {
                         message: message.id.clone(),
                         part: part as u32,
                         call: call.id.clone(),
-                        error: unfinished(call),
+                        error: unfinished(call).into(),
                         output: None,
                     },
                 );
@@ -174,7 +176,7 @@ impl Ending {
         let mut settled = settled.clone();
         let outcome = Outcome::Error { error: self.error.clone() };
         settled.state = MessageState::Finished { outcome };
-        let message = Box::new(settled);
+        let message = Arc::new(settled);
         self.tell(&message.id.clone(), EventKind::AssistantMessageFinished { message });
     }
 

@@ -25,7 +25,6 @@ use turnbuckle_core::outcome::{Outcome, TurnError};
 use turnbuckle_core::part::ToolCallStatus;
 use turnbuckle_core::title::first_message;
 use turnbuckle_core::transcript::{Rules, Transcript};
-use turnbuckle_core::usage::Usage;
 use turnbuckle_store::{
     Claim, Commit, Delivery, InboxItem, KeptModel, Loaded, OpenTurn, Posted, Release, Released,
     SessionKey, Store, StoreError, TurnLog, TurnStatus,
@@ -73,9 +72,14 @@ pub(crate) struct StoredTurn {
 pub(crate) struct TurnOptions {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) model: Option<ModelRef>,
+    #[serde(skip_serializing_if = "is_interactive")]
     pub(crate) mode: RunMode,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) account: Option<Arc<str>>,
+}
+
+fn is_interactive(mode: &RunMode) -> bool {
+    *mode == RunMode::Interactive
 }
 
 /// How often the store is asked again, for what can wait for another time.
@@ -107,6 +111,14 @@ enum Row {
     Stale,
 }
 
+/// What a turn begins with.
+struct Opening {
+    turn: Turn,
+    runtime: Runtime,
+    open: OpenTurn,
+    keep: Option<KeptModel>,
+}
+
 /// A turn that waits for people.
 pub(super) enum Paused {
     /// As it was loaded.
@@ -127,7 +139,8 @@ impl Owner {
             }
             Err(e) => return tell_failure(&parts, None, 0, &DriveError::Store(e)),
         };
-        let (place, error) = match Self::load(parts.clone(), fence).await {
+        let loaded = Self::load(parts.clone(), fence).await.map(Box::new);
+        let (place, error) = match loaded {
             Ok(mut owner) => match owner.work().await {
                 Ok(()) => return,
                 Err(e) => ((owner.at.take(), owner.next_seq), e),
@@ -173,12 +186,12 @@ impl Owner {
         if let Some(log) = self.loaded.turn.take() {
             match (log.turn.status, self.loaded.unreadable.take()) {
                 (_, Some(why)) => {
-                    self.set_aside(&log.turn.id, &why, None).await?;
+                    Box::pin(self.set_aside(&log.turn.id, &why, None)).await?;
                     self.read_inbox().await?;
                 }
                 (TurnStatus::Paused, None) => self.paused = Some(Paused::Log(Box::new(log))),
                 (TurnStatus::Running, None) => {
-                    self.take_up(log).await?;
+                    Box::pin(self.take_up(log)).await?;
                     if !self.released {
                         self.read_inbox().await?;
                     }
@@ -281,41 +294,50 @@ impl Owner {
             (Posted::Message { message, options, .. }, paused) => {
                 if let Some(log) = paused {
                     // Nothing dangles: what waited for a decision is settled before the new turn begins.
-                    self.resume(log, Input::Cancel { superseded: Superseded::ByMessage }, None)
-                        .await?;
+                    let cancel = Input::Cancel { superseded: Superseded::ByMessage };
+                    Box::pin(self.resume(log, cancel, None)).await?;
                     // What was queued before comes first; this message is still in the inbox behind it.
                     if !self.held.is_empty() {
                         return Ok(());
                     }
                 }
                 let options = TurnOptions::deserialize(&*options).unwrap_or_default();
-                self.begin(*message, options, item.n).await
+                self.begin(message, options, item.n).await
             }
             (Posted::Stop { turn, .. }, Some(log))
                 if turn.as_ref().is_none_or(|t| *t == log.turn.id) =>
             {
-                self.resume(log, Input::Cancel { superseded: Superseded::No }, Some(item.n)).await
+                let cancel = Input::Cancel { superseded: Superseded::No };
+                Box::pin(self.resume(log, cancel, Some(item.n))).await
             }
             (answer @ (Posted::Decision { .. } | Posted::ClientResult { .. }), Some(log)) => {
-                let turn = match self.rebuild(&log) {
-                    Ok((turn, _)) => turn,
+                let input = match self.input_of(answer, &log) {
+                    Ok(input) => input,
                     Err(why) => {
-                        return self.set_aside(&log.turn.id, &why, Some(item.n)).await;
+                        return Box::pin(self.set_aside(&log.turn.id, &why, Some(item.n))).await;
                     }
                 };
-                match super::as_input(answer, turn.messages()) {
-                    Some(input) => self.resume(log, input, Some(item.n)).await,
+                match input {
+                    Some(input) => Box::pin(self.resume(log, input, Some(item.n))).await,
                     None => {
                         self.paused = Some(Paused::Log(Box::new(log)));
-                        self.consume(item.n).await
+                        Box::pin(self.consume(item.n)).await
                     }
                 }
             }
             (_, paused) => {
                 self.paused = paused.map(|log| Paused::Log(Box::new(log)));
-                self.consume(item.n).await
+                Box::pin(self.consume(item.n)).await
             }
         }
+    }
+
+    /// What an answer is to the turn that waits; nothing, when it does not wait for it any more.
+    ///
+    /// # Errors
+    /// Why the turn cannot be rebuilt, in words.
+    fn input_of(&self, answer: Posted, log: &TurnLog) -> Result<Option<Input>, String> {
+        self.rebuild(log).map(|(turn, _)| super::as_input(answer, turn.messages()))
     }
 
     /// An input that has nothing to do any more leaves the inbox.
@@ -330,12 +352,26 @@ impl Owner {
     /// Opens a turn with a message.
     async fn begin(
         &mut self,
-        message: UserMessage,
+        message: Box<UserMessage>,
         options: TurnOptions,
         n: u64,
     ) -> Result<(), DriveError> {
         self.parts.control.next_turn();
         self.refresh().await?;
+        let Opening { turn, runtime, open, keep } = self.opening(*message, options)?;
+        let mut driver = Box::pin(self.driver(turn, runtime)).await?;
+        if let Some(writer) = &mut driver.writer {
+            writer.open = Some(open);
+            writer.consumed.push(n);
+            writer.model = keep;
+        }
+        driver.feed(Input::Begin)?;
+        tell_replaced(&mut driver)?;
+        self.drive(driver).await
+    }
+
+    /// What a turn begins with. Apart from [`Owner::begin`], so that what it is made of takes no room while the turn runs.
+    fn opening(&self, message: UserMessage, options: TurnOptions) -> Result<Opening, DriveError> {
         self.state.set_surroundings(message.surroundings.clone());
         let info = self.info(&message, options.mode, options.account.clone());
         let kept = self.kept_model();
@@ -365,15 +401,7 @@ impl Owner {
             id: open,
             spec: serde_json::to_string(&stored).map_err(|e| corrupt("turn", e))?,
         };
-        let mut driver = self.driver(turn, runtime).await?;
-        if let Some(writer) = &mut driver.writer {
-            writer.open = Some(open);
-            writer.consumed.push(n);
-            writer.model = keep;
-        }
-        driver.feed(Input::Begin)?;
-        tell_replaced(&mut driver)?;
-        self.drive(driver).await
+        Ok(Opening { turn, runtime, open, keep })
     }
 
     /// A turn that was running when its process ended.
@@ -384,7 +412,7 @@ impl Owner {
             Err(why) => return self.set_aside(&log.turn.id, &why, None).await,
         };
         let keep = self.keep_instead(&runtime);
-        let mut driver = self.driver(turn, runtime).await?;
+        let mut driver = Box::pin(self.driver(turn, runtime)).await?;
         driver.recall_steering(&self.loaded.inbox);
         if let Some(writer) = &mut driver.writer {
             writer.model = keep;
@@ -408,7 +436,7 @@ impl Owner {
             Err(why) => return self.set_aside(&log.turn.id, &why, n).await,
         };
         let keep = self.keep_instead(&runtime);
-        let mut driver = self.driver(turn, runtime).await?;
+        let mut driver = Box::pin(self.driver(turn, runtime)).await?;
         driver.resumed = true;
         driver.recall_steering(&self.held);
         if let Some(writer) = &mut driver.writer {
@@ -526,11 +554,12 @@ impl Owner {
         }
     }
 
-    async fn driver(&self, turn: Turn, runtime: Runtime) -> Result<Driver, StoreError> {
+    /// Boxed, as is its making: an owner's futures hold it once, however often they hand it on.
+    async fn driver(&self, turn: Turn, runtime: Runtime) -> Result<Box<Driver>, StoreError> {
         let media = self.media(&turn).await?;
         let rules = Rules { media: media.clone(), ..runtime.history.clone() };
         let history = history(&self.history, &rules);
-        let mut driver = Driver::new(
+        let mut driver = Box::new(Driver::new(
             self.parts.assembler.clone(),
             Arc::new(runtime),
             turn,
@@ -538,7 +567,7 @@ impl Owner {
             self.parts.control.clone(),
             self.parts.outlet.clone(),
             self.next_seq,
-        );
+        ));
         let parts = &self.parts;
         if self.loaded.session.title.is_none() && self.row == Row::Fresh {
             let first = first_message(&self.history).unwrap_or(&driver.turn.spec().user);
@@ -577,7 +606,7 @@ impl Owner {
         patient(ATTEMPTS, || attachments::gather(store, key, &all, limit).boxed()).await
     }
 
-    async fn drive(&mut self, mut driver: Driver) -> Result<(), DriveError> {
+    async fn drive(&mut self, mut driver: Box<Driver>) -> Result<(), DriveError> {
         let span = trace::turn(&driver.runtime.info, driver.turn.epoch());
         let outcome = match driver.run().instrument(span.clone()).await {
             Err(DriveError::Machine(e)) => {
@@ -686,7 +715,7 @@ fn corrupt(what: &str, cause: serde_json::Error) -> StoreError {
 
 /// The reader is told why the stream ends, even where nothing can be stored.
 fn tell_failure(parts: &OwnerParts, at: Option<(TurnId, u32)>, seq: u64, error: &DriveError) {
-    let kind = EventKind::TurnError { error: error.as_turn_error(), usage: Usage::default() };
+    let kind = EventKind::TurnError { error: error.as_turn_error(), usage: Box::default() };
     let (turn, epoch) = at.unwrap_or_else(|| (TurnId::from("none"), 0));
     parts.outlet.push_all([Event {
         seq,

@@ -104,16 +104,15 @@ async fn attempt(
         .await?
     };
     if !(200..300).contains(&reply.status()) {
-        return Err(within(limits.idle(), async { Ok(refusal(endpoint, &mut reply).await) })
-            .await
-            .unwrap_or_else(|slow| slow)
-            .into());
+        let refused = async { Ok(refusal(endpoint, &mut reply).await) };
+        let refused = Box::pin(within(limits.idle(), refused)).await;
+        return Err(refused.unwrap_or_else(|slow| slow).into());
     }
     endpoint.pace.accepted(leave, stated_limit(reply.headers(), SystemTime::now));
     let mut decoder = endpoint.codec.decoder_for(request);
     match read(endpoint, &mut reply, decoder.as_mut(), &mut watch, sink).await {
         Ok(response) => {
-            finish_reading(reply, &mut watch).await;
+            Box::pin(finish_reading(reply, &mut watch)).await;
             Ok(response)
         }
         Err(mut error) => {

@@ -16,7 +16,8 @@ use std::time::Duration;
 /// A session being watched.
 pub struct Watching {
     reader: Reader,
-    place: streams::Place,
+    /// Given back when the stream ends.
+    _place: streams::Place,
 }
 
 impl Watching {
@@ -27,9 +28,10 @@ impl Watching {
 
     /// The body of the answer.
     pub fn into_stream(self) -> impl Stream<Item = Result<Bytes, Infallible>> + Send {
-        futures_util::stream::unfold((self.reader, self.place), |(mut reader, place)| async move {
-            let bytes = reader.next().await?;
-            Some((Ok(bytes), (reader, place)))
+        // Boxed: the stream has room for it twice, between two reads and during one.
+        futures_util::stream::unfold(Box::new(self), |mut watching| async move {
+            let bytes = watching.reader.next().await?;
+            Some((Ok(bytes), watching))
         })
     }
 }
@@ -83,7 +85,7 @@ impl Api {
         let (store, bus) = (self.store().clone(), self.bus().clone());
         let reader =
             Reader::new(store, bus, watch, follow, wishes, dialect, self.shutdown().clone());
-        Ok(Watching { reader, place: slot })
+        Ok(Watching { reader, _place: slot })
     }
 
     /// A page of stored events.

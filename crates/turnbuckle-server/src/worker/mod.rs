@@ -222,7 +222,7 @@ impl Desk {
         let running = Arc::new(Running::new(
             session.clone(),
             self.bus.clone(),
-            stream.stopper(),
+            &stream,
             self.metrics.clone(),
         ));
         self.running().insert(session.clone(), running.clone());

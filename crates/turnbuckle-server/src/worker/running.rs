@@ -2,18 +2,17 @@
 
 use crate::metrics::{Metrics, Tally};
 use futures_util::StreamExt;
-use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
 use tokio_util::sync::CancellationToken;
 use turnbuckle_bus::{Bus, Live, Notice};
 use turnbuckle_core::event::Event;
-use turnbuckle_engine::{Stopper, TurnStream};
+use turnbuckle_engine::{Loose, Stopper, TurnStream};
 use turnbuckle_store::SessionKey;
 
-/// Events told together at the most. So much room is made for each batch, however few there are.
+/// Events told together at the most.
 const BATCH: usize = 64;
-/// Events kept for those who come later, at the most; beyond, they wait for the next commit.
-const KEPT: usize = 16 * 1024;
 
 /// How the work on a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,16 +28,18 @@ pub(super) struct Running {
     session: SessionKey,
     bus: Arc<dyn Bus>,
     stopper: Stopper,
+    /// What is not stored yet, for those who begin to watch.
+    loose: Loose,
     abandon: CancellationToken,
     told: Mutex<Told>,
     metrics: Metrics,
 }
 
-/// What was told and is not stored yet, for those who begin to watch.
+/// What was told of the session.
 #[derive(Default)]
 struct Told {
-    loose: VecDeque<Arc<[Event]>>,
-    events: usize,
+    /// The number of the last event.
+    last: u64,
     committed: u64,
 }
 
@@ -46,31 +47,33 @@ impl Running {
     pub(super) fn new(
         session: SessionKey,
         bus: Arc<dyn Bus>,
-        stopper: Stopper,
+        stream: &TurnStream,
         metrics: Metrics,
     ) -> Self {
+        let (stopper, loose) = (stream.stopper(), stream.loose());
         let abandon = CancellationToken::new();
-        Self { session, bus, stopper, abandon, told: Mutex::default(), metrics }
+        Self { session, bus, stopper, loose, abandon, told: Mutex::default(), metrics }
     }
 
     /// Drives the session's turns to their end.
-    pub(super) async fn drive(&self, stream: TurnStream) -> End {
+    pub(super) async fn drive(&self, mut stream: TurnStream) -> End {
         let mut end = End::Done;
         let mut tally = Tally::new(self.metrics.clone());
-        let mut stream = stream.ready_chunks(BATCH);
         loop {
-            let chunk = tokio::select! {
+            let mut events = tokio::select! {
                 biased;
                 () = self.abandon.cancelled() => {
-                    stream.into_inner().abandon();
+                    stream.abandon();
                     return end;
                 }
-                chunk = stream.next() => chunk,
+                events = together(&mut stream) => events,
             };
-            let Some(mut events) = chunk else { break };
+            if events.is_empty() {
+                break;
+            }
             // A turn's end is stored before it is told. One that is not is what the owner says of itself, when it cannot go
             // on; it is not of the session.
-            let committed = stream.get_ref().committed();
+            let committed = stream.committed();
             events.retain(|event| {
                 let stored = event.seq > 0 && event.seq <= committed;
                 let of_owner = event.kind.is_terminal() && !stored;
@@ -83,8 +86,8 @@ impl Running {
             });
             self.tell(events, committed);
         }
-        self.tell(Vec::new(), stream.get_ref().committed());
-        if stream.get_ref().lost_lease() {
+        self.tell(Vec::new(), stream.committed());
+        if stream.lost_lease() {
             self.metrics.lost_lease();
         }
         end
@@ -92,15 +95,14 @@ impl Running {
 
     fn tell(&self, events: Vec<Event>, committed: u64) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if !events.is_empty() {
-            let events: Arc<[Event]> = events.into();
+        if let Some(last) = events.last() {
+            told.last = last.seq;
             if self.bus.wanted(&self.session) {
-                self.publish(&events);
+                self.publish(events);
             }
-            told.keep(events);
         }
         if committed > told.committed {
-            told.settle(committed);
+            told.committed = committed;
             self.bus.publish(&self.session, Notice::Committed { seq: committed });
         }
     }
@@ -108,14 +110,18 @@ impl Running {
     /// Tells again what is not stored yet.
     pub(super) fn tell_again(&self) {
         let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        for events in &told.loose {
+        let mut loose = self.loose.through(told.last).into_iter();
+        loop {
+            let events: Vec<Event> = loose.by_ref().take(BATCH).collect();
+            if events.is_empty() {
+                return;
+            }
             self.publish(events);
         }
     }
 
-    fn publish(&self, events: &Arc<[Event]>) {
-        let live = Live::new(Arc::clone(events));
-        self.bus.publish(&self.session, Notice::Events(Arc::new(live)));
+    fn publish(&self, events: Vec<Event>) {
+        self.bus.publish(&self.session, Notice::Events(Arc::new(Live::new(events))));
     }
 
     /// Leaves it for another process as soon as no tool runs.
@@ -129,23 +135,19 @@ impl Running {
     }
 }
 
-impl Told {
-    fn keep(&mut self, events: Arc<[Event]>) {
-        self.events += events.len();
-        self.loose.push_back(events);
-        if self.events > KEPT {
-            self.loose.clear();
-            self.events = 0;
+/// What the stream gives next and without a wait; nothing at its end.
+async fn together(stream: &mut TurnStream) -> Vec<Event> {
+    let mut events = Vec::new();
+    poll_fn(|cx| {
+        while events.len() < BATCH {
+            match stream.poll_next_unpin(cx) {
+                Poll::Ready(Some(event)) => events.push(event),
+                Poll::Ready(None) => break,
+                Poll::Pending if events.is_empty() => return Poll::Pending,
+                Poll::Pending => break,
+            }
         }
-    }
-
-    fn settle(&mut self, committed: u64) {
-        self.committed = committed;
-        while let Some(first) = self.loose.front()
-            && first.last().is_none_or(|event| event.seq <= committed)
-        {
-            self.events -= first.len();
-            self.loose.pop_front();
-        }
-    }
+        Poll::Ready(std::mem::take(&mut events))
+    })
+    .await
 }

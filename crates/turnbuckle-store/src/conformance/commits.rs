@@ -125,12 +125,12 @@ pub async fn every_kind_of_event_and_input_survives(store: Subject) {
             iteration: 0,
             text: "a\u{0}b".to_owned(),
         },
-        EventKind::ModelRetry { attempt: 2, delay_ms: 5, error: model },
+        EventKind::ModelRetry { attempt: 2, delay_ms: 5, error: model.into() },
         EventKind::ApprovalRequired {
             card: Box::new(card("t", Asks::ClientResult, CardStatus::Pending)),
         },
-        EventKind::TurnExhausted { reason: ExhaustedReason::Cost, usage },
-        EventKind::TurnAborted { reason: AbortReason::Superseded, usage: Usage::default() },
+        EventKind::TurnExhausted { reason: ExhaustedReason::Cost, usage: usage.into() },
+        EventKind::TurnAborted { reason: AbortReason::Superseded, usage: Box::default() },
     ];
     for kind in kinds {
         let mut next = event(&key, "t", owner.seq);

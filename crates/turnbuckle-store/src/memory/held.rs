@@ -10,10 +10,11 @@ use crate::model::{
 };
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use turnbuckle_core::event::Event;
 use turnbuckle_core::ids::{MessageId, TurnId};
 use turnbuckle_core::machine::Recorded;
 use turnbuckle_core::message::Message;
+use turnbuckle_core::pack::Packed;
+use turnbuckle_core::room;
 use turnbuckle_core::time::Timestamp;
 
 pub(super) struct Held {
@@ -22,19 +23,79 @@ pub(super) struct Held {
     pub messages: Vec<Message>,
     /// Positions by id.
     index: HashMap<MessageId, usize>,
-    pub turns: Vec<TurnLog>,
-    pub events: Vec<Event>,
+    pub turns: Vec<Log>,
+    pub events: Packed,
     pub captured: Vec<(Timestamp, Captured)>,
     pub inbox: Vec<Posting>,
     pub blobs: BTreeMap<String, Arc<Blob>>,
-    /// Turn, journal and events of the last commit that had any, to know a repetition.
-    last: Option<(Option<TurnId>, Vec<Recorded>, Vec<Event>)>,
+    /// The last commit that had a journal or events, to know a repetition.
+    last: Option<Last>,
 }
 
 pub(super) struct Posting {
     pub item: InboxItem,
     pub key: Option<String>,
     pub waiting: bool,
+}
+
+/// A turn with its journal.
+pub(super) struct Log {
+    pub turn: TurnRecord,
+    journal: Lines,
+}
+
+impl Log {
+    pub(super) fn read(&self) -> Result<TurnLog, StoreError> {
+        Ok(TurnLog { turn: self.turn.clone(), journal: self.journal.read()? })
+    }
+}
+
+/// Entries of a journal, each as a line of JSON. They are read when a turn is taken up and at no other time, and as text they
+/// take half the room.
+#[derive(Default)]
+pub(super) struct Lines {
+    text: String,
+    count: usize,
+}
+
+impl Lines {
+    pub(super) fn of(entries: &[Recorded]) -> Result<Self, StoreError> {
+        let mut lines = Self::default();
+        for entry in entries {
+            let line = serde_json::to_string(entry).map_err(unreadable)?;
+            room::append(&mut lines.text, &line);
+            room::append(&mut lines.text, "\n");
+            lines.count += 1;
+        }
+        Ok(lines)
+    }
+
+    fn extend(&mut self, more: &Self) {
+        room::append(&mut self.text, &more.text);
+        self.count += more.count;
+    }
+
+    fn read(&self) -> Result<Vec<Recorded>, StoreError> {
+        let entry = |line| serde_json::from_str(line).map_err(unreadable);
+        self.text.lines().map(entry).collect()
+    }
+}
+
+fn unreadable(cause: serde_json::Error) -> StoreError {
+    StoreError::Corrupt { what: "journal".to_owned(), cause: Arc::new(cause) }
+}
+
+/// Without room to spare.
+fn compact(mut text: String) -> String {
+    text.shrink_to_fit();
+    text
+}
+
+/// What a commit added at the end of a turn's journal and of the session's events.
+struct Last {
+    turn: Option<TurnId>,
+    entries: usize,
+    events: usize,
 }
 
 /// What a fork takes along.
@@ -52,7 +113,7 @@ impl Held {
             messages: Vec::new(),
             index: HashMap::new(),
             turns: Vec::new(),
-            events: Vec::new(),
+            events: Packed::default(),
             captured: Vec::new(),
             inbox: Vec::new(),
             blobs: BTreeMap::new(),
@@ -60,15 +121,16 @@ impl Held {
         }
     }
 
-    pub(super) fn load(&self) -> Loaded {
-        Loaded {
+    pub(super) fn load(&self) -> Result<Loaded, StoreError> {
+        let turn = self.open().map(Log::read).transpose()?;
+        Ok(Loaded {
             session: self.row.clone(),
             state: self.state.clone(),
             messages: self.messages.clone(),
-            turn: self.open().cloned(),
+            turn,
             unreadable: None,
             inbox: self.waiting(),
-        }
+        })
     }
 
     pub(super) fn view(&self, last: u32) -> View {
@@ -89,11 +151,10 @@ impl Held {
 
     /// The number of the event before the turn's first.
     fn since(&self, turn: &TurnId) -> u64 {
-        let first = self.events.iter().find(|event| event.turn == *turn);
-        first.map_or(self.row.next_seq, |event| event.seq).saturating_sub(1)
+        self.events.first_of(turn).unwrap_or(self.row.next_seq).saturating_sub(1)
     }
 
-    pub(super) fn export(&self) -> Export {
+    pub(super) fn export(&self) -> Result<Export, StoreError> {
         let input = |posting: &Posting| ExportedInput {
             item: posting.item.clone(),
             key: posting.key.clone(),
@@ -104,21 +165,21 @@ impl Held {
             media_type: blob.media_type.clone(),
             size: blob.content.len() as u64,
         };
-        Export {
+        Ok(Export {
             session: Session { lease: None, ..self.row.clone() },
             state: self.state.clone(),
             messages: self.messages.clone(),
-            turns: self.turns.clone(),
-            events: self.events.clone(),
+            turns: self.turns.iter().map(Log::read).collect::<Result<_, _>>()?,
+            events: self.events.iter().collect(),
             captured: self.captured(None),
             inbox: self.inbox.iter().map(input).collect(),
             blobs: self.blobs.values().map(blob).collect(),
             tasks: Vec::new(),
-        }
+        })
     }
 
-    /// From an export that is [`coherent`](crate::export::coherent).
-    pub(super) fn import(export: Export) -> Self {
+    /// From an export that is [`coherent`](crate::export::coherent), with its journals as text.
+    pub(super) fn import(export: Export, journals: Vec<Lines>) -> Self {
         let mut held = Self::new(Session { lease: None, ..export.session }, export.state);
         for message in export.messages {
             held.put(message);
@@ -129,8 +190,9 @@ impl Held {
             waiting: input.consumed == Consumed::No,
         };
         held.inbox = export.inbox.into_iter().map(posting).collect();
-        held.turns = export.turns;
-        held.events = export.events;
+        let logs = export.turns.into_iter().zip(journals);
+        held.turns = logs.map(|(log, journal)| Log { turn: log.turn, journal }).collect();
+        held.events = export.events.into_iter().collect();
         let at = held.row.updated;
         held.captured = export.captured.into_iter().map(|captured| (at, captured)).collect();
         held
@@ -150,7 +212,7 @@ impl Held {
         self.inbox.iter().filter(|p| p.waiting).map(|p| p.item.clone()).collect()
     }
 
-    fn open(&self) -> Option<&TurnLog> {
+    fn open(&self) -> Option<&Log> {
         let open = self.row.turn.as_ref()?;
         self.turns.iter().rev().find(|log| log.turn.id == *open)
     }
@@ -189,7 +251,7 @@ impl Held {
     }
 
     pub(super) fn standing(&self) -> Standing {
-        let next_n = self.open().map_or(0, |log| log.journal.len());
+        let next_n = self.open().map_or(0, |log| log.journal.count);
         Standing {
             fence: self.row.fence,
             next_seq: self.row.next_seq,
@@ -212,10 +274,20 @@ impl Held {
         let named =
             commit.open_turn.as_ref().map(|t| &t.id).or(commit.turn.as_ref().map(|t| &t.id));
         !(commit.journal.is_empty() && commit.events.is_empty())
-            && self.last.as_ref().is_some_and(|(turn, journal, events)| {
-                (named.is_none() || turn.as_ref() == named)
-                    && (journal, events) == (&commit.journal, &commit.events)
+            && self.last.as_ref().is_some_and(|last| {
+                (named.is_none() || last.turn.as_ref() == named)
+                    && (last.entries, last.events) == (commit.journal.len(), commit.events.len())
+                    && self.ends_with(last, commit)
             })
+    }
+
+    /// Whether the last commit's journal and events are those of this one.
+    fn ends_with(&self, last: &Last, commit: &Commit) -> bool {
+        let log = self.turns.iter().rev().find(|log| Some(&log.turn.id) == last.turn.as_ref());
+        let before = self.row.next_seq.saturating_sub(1 + last.events as u64);
+        let journal = log.map_or("", |log| &log.journal.text);
+        self.events.after(before).zip(&commit.events).all(|(kept, new)| kept == *new)
+            && Lines::of(&commit.journal).is_ok_and(|lines| journal.ends_with(&lines.text))
     }
 
     /// What only this session can tell of a commit.
@@ -236,8 +308,8 @@ impl Held {
         Ok(())
     }
 
-    /// Writes a commit that was checked.
-    pub(super) fn apply(&mut self, commit: Commit) {
+    /// Writes a commit that was checked, with its journal as text.
+    pub(super) fn apply(&mut self, commit: Commit, journal: Lines) {
         let touched = commit.open_turn.is_some() || commit.turn.is_some() || commit.title.is_some();
         let row = &mut self.row;
         row.version += 1;
@@ -273,23 +345,27 @@ impl Held {
             let (status, started) = (TurnStatus::Running, commit.now);
             let turn = TurnRecord {
                 id: new.id,
-                spec: new.spec,
+                spec: compact(new.spec),
                 status,
                 outcome: None,
                 started,
                 ended: None,
             };
-            self.turns.push(TurnLog { turn, journal: Vec::new() });
+            room::push(&mut self.turns, Log { turn, journal: Lines::default() });
         }
         if !(commit.journal.is_empty() && commit.events.is_empty()) {
-            self.last =
-                Some((self.row.turn.clone(), commit.journal.clone(), commit.events.clone()));
+            self.last = Some(Last {
+                turn: self.row.turn.clone(),
+                entries: commit.journal.len(),
+                events: commit.events.len(),
+            });
         }
         self.events.extend(commit.events);
+        self.events.shrink();
         if let Some(id) = self.row.turn.clone()
             && let Some(log) = self.turns.iter_mut().rev().find(|log| log.turn.id == id)
         {
-            log.journal.extend(commit.journal);
+            log.journal.extend(&journal);
             if let Some(change) = commit.turn {
                 log.turn.status = change.status;
                 log.turn.outcome = change.outcome;
@@ -333,7 +409,7 @@ impl Held {
             Some(known) => *known = message,
             None => {
                 self.index.insert(message.id().clone(), self.messages.len());
-                self.messages.push(message);
+                room::push(&mut self.messages, message);
             }
         }
     }
@@ -383,7 +459,7 @@ impl Held {
             self.put(message);
         }
         self.turns =
-            copy.turns.into_iter().map(|turn| TurnLog { turn, journal: Vec::new() }).collect();
+            copy.turns.into_iter().map(|turn| Log { turn, journal: Lines::default() }).collect();
         self.blobs = copy.blobs;
     }
 }

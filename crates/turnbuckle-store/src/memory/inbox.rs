@@ -7,6 +7,7 @@ use crate::inbox::may_answer;
 use crate::model::{Card, CardQuery, Cursor, InboxItem, Page, Post, Receipt, page};
 use turnbuckle_core::ids::{MessageId, TenantId};
 use turnbuckle_core::message::{CardStatus, SystemBody};
+use turnbuckle_core::room;
 use turnbuckle_core::time::Timestamp;
 
 const NO_CARD: StoreError = StoreError::NotFound { what: "card" };
@@ -32,7 +33,8 @@ impl Inner {
         }
         let n = held.next_input();
         let item = InboxItem { n, at: post.now, input: post.input };
-        held.inbox.push(Posting { item: item.clone(), key: post.idempotency_key, waiting: true });
+        let posting = Posting { item: item.clone(), key: post.idempotency_key, waiting: true };
+        room::push(&mut held.inbox, posting);
         held.row.pending += 1;
         Ok(Receipt::Accepted(item))
     }

@@ -46,7 +46,7 @@ pub struct MemoryStore {
 
 #[derive(Default)]
 struct Inner {
-    sessions: BTreeMap<SessionId, Held>,
+    sessions: BTreeMap<SessionId, Box<Held>>,
     deleted: BTreeSet<SessionId>,
     /// The session of every card.
     cards: BTreeMap<MessageId, SessionId>,
@@ -58,17 +58,13 @@ struct Inner {
 
 impl Inner {
     fn get(&self, key: &SessionKey) -> Result<&Held, StoreError> {
-        self.sessions
-            .get(&key.id)
-            .filter(|held| held.row.key.tenant == key.tenant)
-            .ok_or(NO_SESSION)
+        let held = self.sessions.get(&key.id).map(|held| &**held);
+        held.filter(|held| held.row.key.tenant == key.tenant).ok_or(NO_SESSION)
     }
 
     fn get_mut(&mut self, key: &SessionKey) -> Result<&mut Held, StoreError> {
-        self.sessions
-            .get_mut(&key.id)
-            .filter(|held| held.row.key.tenant == key.tenant)
-            .ok_or(NO_SESSION)
+        let held = self.sessions.get_mut(&key.id).map(|held| &mut **held);
+        held.filter(|held| held.row.key.tenant == key.tenant).ok_or(NO_SESSION)
     }
 
     /// The session, for whoever shows the fence in force.
@@ -105,7 +101,7 @@ impl Store for MemoryStore {
     }
 
     fn load<'a>(&'a self, key: &'a SessionKey) -> StoreFuture<'a, Loaded> {
-        self.with(move |inner| Ok(inner.get(key)?.load()))
+        self.with(move |inner| inner.get(key)?.load())
     }
 
     fn view<'a>(&'a self, key: &'a SessionKey, messages: u32) -> StoreFuture<'a, View> {
@@ -222,18 +218,14 @@ impl Store for MemoryStore {
         limit: u32,
     ) -> StoreFuture<'a, Vec<Event>> {
         self.with(move |inner| {
-            let skip = usize::try_from(after_seq).unwrap_or(usize::MAX);
-            Ok(inner.get(key)?.events.iter().skip(skip).take(limit as usize).cloned().collect())
+            Ok(inner.get(key)?.events.after(after_seq).take(limit as usize).collect())
         })
     }
 
     fn journal<'a>(&'a self, key: &'a SessionKey, turn: &'a TurnId) -> StoreFuture<'a, TurnLog> {
         self.with(move |inner| {
-            let mut turns = inner.get(key)?.turns.iter();
-            turns
-                .find(|log| log.turn.id == *turn)
-                .cloned()
-                .ok_or(StoreError::NotFound { what: "turn" })
+            let log = inner.get(key)?.turns.iter().find(|log| log.turn.id == *turn);
+            log.ok_or(StoreError::NotFound { what: "turn" })?.read()
         })
     }
 
@@ -328,7 +320,7 @@ impl Store for MemoryStore {
 
     fn export_session<'a>(&'a self, key: &'a SessionKey) -> StoreFuture<'a, Export> {
         self.with(move |inner| {
-            let mut export = inner.get(key)?.export();
+            let mut export = inner.get(key)?.export()?;
             export.tasks = inner.work.of_session(&key.id);
             Ok(export)
         })

@@ -1,7 +1,7 @@
 //! Sessions as a whole: create, list, delete, fork, export, import.
 
 use super::Inner;
-use super::held::Held;
+use super::held::{Held, Lines};
 use crate::check::check;
 use crate::error::{Conflict, StoreError};
 use crate::export::coherent;
@@ -51,7 +51,7 @@ impl Inner {
             forked_from,
             parked: None,
         };
-        Ok(self.sessions.entry(id).or_insert(Held::new(row, new.state)))
+        Ok(self.sessions.entry(id).or_insert_with(|| Box::new(Held::new(row, new.state))))
     }
 
     pub(super) fn list(&self, query: &SessionQuery) -> Page<Session> {
@@ -130,6 +130,7 @@ impl Inner {
         if elsewhere {
             return Err(foreign_card());
         }
+        let journal = Lines::of(&commit.journal)?;
         let calls = metering(&held.row, &commit.events, &commit.account);
         for card in &commit.cards {
             if matches!(card.body, SystemBody::Approval(_)) {
@@ -142,7 +143,7 @@ impl Inner {
             self.allow(&commit.key.tenant, new);
         }
         let held = self.get_mut(&commit.key)?;
-        held.apply(commit);
+        held.apply(commit, journal);
         Ok(held.committed())
     }
 
@@ -163,6 +164,8 @@ impl Inner {
         if export.messages.iter().any(|message| self.cards.contains_key(message.id())) {
             return Err(foreign_card());
         }
+        let journals = export.turns.iter().map(|log| Lines::of(&log.journal));
+        let journals = journals.collect::<Result<Vec<_>, _>>()?;
         if usage == ImportedUsage::FromEvents {
             self.usage.extend(metering(&export.session, &export.events, &None));
         }
@@ -176,9 +179,9 @@ impl Inner {
         for task in &export.tasks {
             self.work.tasks.entry(task.key.clone()).or_insert_with(|| task.clone());
         }
-        let held = Held::import(export);
+        let held = Held::import(export, journals);
         let row = held.row.clone();
-        self.sessions.insert(id, held);
+        self.sessions.insert(id, Box::new(held));
         Ok(row)
     }
 }

@@ -29,8 +29,8 @@ pub fn user(id: &str, text: &str) -> UserMessage {
     }
 }
 
-pub fn agent(tools: Vec<ToolTraits>) -> AgentSpec {
-    AgentSpec { limits: AgentLimits::default(), tools, policy: DataPolicy::default() }
+pub fn agent(tools: Vec<ToolTraits>) -> Box<AgentSpec> {
+    Box::new(AgentSpec { limits: AgentLimits::default(), tools, policy: DataPolicy::default() })
 }
 
 /// A turn of the agent `main` with these tools.
