@@ -71,7 +71,7 @@ impl Fold for State {
         let read = if self.answer.model.is_some() {
             lenient::read::<Chunk<'_, Skip>>(data, &mut spare).map(|chunk| {
                 if let Some((said, text)) = said_alone(&chunk)
-                    && self.repeat.keep(data, text, chunk.created_at.map(RawValue::get))
+                    && self.repeat.keep(data, text, &[chunk.created_at])
                 {
                     self.repeated = said;
                 }
