@@ -1,8 +1,10 @@
 //! The chunks of `generateContent`, borrowed from the bytes. Streamed chunks and whole answers share one shape.
 
-use crate::lenient::{Count, Maybe, Text};
+use crate::lenient::{Count, Maybe, Text, skip_seq};
 use serde::Deserialize;
+use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde_json::value::RawValue;
+use std::fmt;
 use turnbuckle_core::usage::Usage;
 
 /// A frame. Its head `H` is read until it is known and passed over from then on.
@@ -10,7 +12,7 @@ use turnbuckle_core::usage::Usage;
 #[serde(rename_all = "camelCase", bound(deserialize = "H: Deserialize<'de> + Default, 'de: 'a"))]
 pub(super) struct Chunk<'a, H> {
     #[serde(default, borrow)]
-    pub candidates: Option<Vec<Candidate<'a>>>,
+    pub candidates: Option<FirstCandidate<'a>>,
     #[serde(default)]
     pub usage_metadata: Maybe<RawUsage>,
     #[serde(default)]
@@ -30,6 +32,35 @@ pub(super) struct Feedback<'a> {
     pub block_reason: Text<'a>,
     #[serde(default, borrow)]
     pub block_reason_message: Text<'a>,
+}
+
+/// The candidate with index 0, if there is one; we never ask for more. Gathering a list would allocate it per chunk.
+pub(super) struct FirstCandidate<'a>(pub Option<Candidate<'a>>);
+
+struct FirstCandidateVisitor;
+
+impl<'de> Visitor<'de> for FirstCandidateVisitor {
+    type Value = FirstCandidate<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of candidates")
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+        while let Some(candidate) = seq.next_element::<Candidate<'de>>()? {
+            if candidate.index.0.unwrap_or(0) == 0 {
+                skip_seq(seq)?;
+                return Ok(FirstCandidate(Some(candidate)));
+            }
+        }
+        Ok(FirstCandidate(None))
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for FirstCandidate<'a> {
+    #[inline]
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(FirstCandidateVisitor)
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -124,6 +155,37 @@ impl RawUsage {
             cache_write: None,
             output,
             reasoning: thoughts,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lenient;
+
+    #[test]
+    fn of_several_candidates_the_one_with_index_0_is_read() {
+        for (candidates, first) in [
+            (r#"[{"index":1,"finishReason":"a"},{"index":0,"finishReason":"b"}]"#, Some("b")),
+            (r#"[{"finishReason":"a"},{"finishReason":"b"},7]"#, Some("a")),
+            (r#"[7,{"finishReason":"a"}]"#, Some("a")),
+            (r#"[{"index":1,"finishReason":"a"}]"#, None),
+            ("[]", None),
+        ] {
+            let data = format!(r#"{{"candidates":{candidates}}}"#);
+            let mut spare = Vec::new();
+            let chunk: Chunk<'_, lenient::Skip> =
+                lenient::read(data.as_bytes(), &mut spare).unwrap();
+            let FirstCandidate(candidate) = chunk.candidates.unwrap();
+            let reason = candidate.as_ref().and_then(|c| c.finish_reason.filled());
+            assert_eq!(reason, first, "{candidates}");
+        }
+        for none in [r#"{"candidates":null}"#, r#"{"candidates":{}}"#, "{}"] {
+            let mut spare = Vec::new();
+            let chunk: Chunk<'_, lenient::Skip> =
+                lenient::read(none.as_bytes(), &mut spare).unwrap();
+            assert!(chunk.candidates.is_none(), "{none}");
         }
     }
 }

@@ -4,7 +4,7 @@
 //! block; a part with a signature is a block of its own, since signatures go back on the very part they came with. A
 //! signature on a part without text is kept as thinking without text.
 
-use super::chunk::{Call, Candidate, Chunk, Part, RawUsage};
+use super::chunk::{Call, Candidate, Chunk, FirstCandidate, Part, RawUsage};
 use crate::answer::{Answer, Origin, Sink, set_native};
 use crate::errors;
 use crate::fold::Fold;
@@ -143,8 +143,8 @@ impl State {
             return Err(error);
         }
         match &chunk.candidates {
-            Some(candidates) => {
-                if let Some(candidate) = candidates.iter().find(|c| c.index.0.unwrap_or(0) == 0) {
+            Some(FirstCandidate(candidate)) => {
+                if let Some(candidate) = candidate {
                     self.candidate(candidate, data, sink);
                 }
                 Ok(())

@@ -14,6 +14,8 @@ use turnbuckle_core::usage::Usage;
 #[derive(Default)]
 pub(super) struct Chunk<'a, H> {
     pub model: H,
+    /// When the document was made. Nobody asks; where it lies tells documents apart that differ in it alone.
+    pub created_at: Option<&'a RawValue>,
     pub message: Option<Message<'a>>,
     pub done: bool,
     pub rare: Option<Box<Rare<'a>>>,
@@ -31,6 +33,7 @@ pub(super) struct Rare<'a> {
 #[serde(field_identifier, rename_all = "snake_case")]
 enum ChunkKey {
     Model,
+    CreatedAt,
     Message,
     Done,
     DoneReason,
@@ -50,10 +53,11 @@ impl<'de, H: Deserialize<'de> + Default> Visitor<'de> for ChunkVisitor<H> {
         f.write_str("a chat answer")
     }
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut chunk = Chunk { model: H::default(), message: None, done: false, rare: None };
+        let mut chunk = Chunk::default();
         while let Some(key) = map.next_key()? {
             match key {
                 ChunkKey::Model => chunk.model = map.next_value()?,
+                ChunkKey::CreatedAt => chunk.created_at = map.next_value()?,
                 ChunkKey::Message => chunk.message = map.next_value()?,
                 ChunkKey::Done => {
                     chunk.done = map.next_value::<Option<bool>>()?.unwrap_or(false);

@@ -93,7 +93,7 @@ impl Fold for State {
         let read = if self.answer.has_head() {
             lenient::read::<Chunk<'_, Skip>>(data, &mut spare).map(|chunk| {
                 if let Some((said, text)) = said_alone(&chunk)
-                    && self.repeat.keep(data, text)
+                    && self.repeat.keep(data, text, &[])
                 {
                     self.repeated = said;
                 }

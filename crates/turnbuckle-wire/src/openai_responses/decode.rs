@@ -4,11 +4,12 @@
 //! then by their place in the output, and are told twice: piece by piece, and whole at their end and again in the terminal
 //! event. What the pieces left out is taken from the whole, so that servers that stream no pieces lose nothing.
 
-use super::event::{Event, Item, Part, RawUsage, Response};
+use super::event::{Around, Event, Item, Part, RawUsage, Response};
 use crate::answer::{Answer, Origin, Sink, set_native};
 use crate::errors;
 use crate::fold::Fold;
 use crate::lenient;
+use crate::repeat::Repeat;
 use crate::sse::{Frame, SseSplitter};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -23,6 +24,9 @@ pub(super) struct State {
     usage: RawUsage,
     refused: bool,
     spare: Vec<u8>,
+    repeat: Repeat,
+    /// What a repeated delta says beside its text.
+    around: Around,
 }
 
 /// An item of the output.
@@ -60,6 +64,8 @@ impl State {
             usage: RawUsage::default(),
             refused: false,
             spare: Vec::new(),
+            repeat: Repeat::default(),
+            around: Around::default(),
         }
     }
 }
@@ -74,10 +80,24 @@ impl Fold for State {
         if self.answer.finish.is_some() || data.is_empty() || data == b"[DONE]" {
             return Ok(());
         }
+        if !frame.unterminated
+            && let Some(text) = self.repeat.text(data)
+        {
+            let around = std::mem::take(&mut self.around);
+            let taken = self.event(&around.event(text), data, sink);
+            self.around = around;
+            return taken;
+        }
         let mut spare = std::mem::take(&mut self.spare);
         spare.clear();
-        let read = lenient::read::<Event<'_>>(data, &mut spare)
-            .map(|event| self.event(&event, data, sink));
+        let read = lenient::read::<Event<'_>>(data, &mut spare).map(|event| {
+            if let Some(text) = Around::text(&event)
+                && self.repeat.keep(data, text, &[event.sequence_number, event.obfuscation])
+            {
+                self.around = Around::of(&event);
+            }
+            self.event(&event, data, sink)
+        });
         self.spare = spare;
         self.answer.taken(read, data, frame.unterminated)
     }

@@ -3,6 +3,7 @@
 use crate::lenient::{Arguments, Count, Maybe, Text};
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use std::borrow::Cow;
 use turnbuckle_core::usage::Usage;
 
 #[derive(Default, Deserialize)]
@@ -30,6 +31,58 @@ pub(super) struct Event<'a> {
     pub output: Option<&'a RawValue>,
     #[serde(default, borrow)]
     pub error: Option<&'a RawValue>,
+    /// What nobody reads, but differs from event to event.
+    #[serde(default, borrow)]
+    pub sequence_number: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    pub obfuscation: Option<&'a RawValue>,
+}
+
+/// What a delta says beside its text.
+#[derive(Debug, Default)]
+pub(super) struct Around {
+    kind: String,
+    item_id: Option<String>,
+    output_index: Count,
+    content_index: Count,
+    summary_index: Count,
+}
+
+impl Around {
+    /// The text of an event that is a delta and nothing else.
+    pub fn text<'a>(event: &'a Event<'_>) -> Option<&'a str> {
+        let Event {
+            item: None, annotation: None, response: None, output: None, error: None, ..
+        } = event
+        else {
+            return None;
+        };
+        event.delta.filled().filter(|_| event.kind.or_empty().ends_with(".delta"))
+    }
+
+    /// What stands around the text.
+    pub fn of(event: &Event<'_>) -> Self {
+        Self {
+            kind: event.kind.or_empty().to_owned(),
+            item_id: event.item_id.0.as_deref().map(str::to_owned),
+            output_index: event.output_index,
+            content_index: event.content_index,
+            summary_index: event.summary_index,
+        }
+    }
+
+    /// The event with another text.
+    pub fn event<'a>(&'a self, text: Cow<'a, str>) -> Event<'a> {
+        Event {
+            kind: Text(Some(Cow::Borrowed(&self.kind))),
+            delta: Text(Some(text)),
+            item_id: Text(self.item_id.as_deref().map(Cow::Borrowed)),
+            output_index: self.output_index,
+            content_index: self.content_index,
+            summary_index: self.summary_index,
+            ..Event::default()
+        }
+    }
 }
 
 /// An answer, as terminal events hold it or whole.
