@@ -17,12 +17,10 @@ pub(super) const NO_SESSION: StoreError = StoreError::NotFound { what: "session"
 
 pub(super) async fn create(link: &mut Link, new: NewSession) -> Result<Session, StoreError> {
     // With a state it is two statements, and they go together.
-    let mut script = Script::default();
-    if new.state.is_some() {
-        script = Script::transaction();
-    }
+    let two = new.state.is_some();
+    let mut script = if two { Script::transaction() } else { Script::default() };
     insert(&mut script, &new, None)?;
-    if new.state.is_some() {
+    if two {
         script.end();
     }
     match link.run(script).await {
