@@ -61,6 +61,7 @@ macro_rules! store_conformance {
             a_title_given_by_a_person_stays, a_model_chosen_meanwhile_stays, allowances_belong_to_a_person,
             sessions_are_found_by_what_was_said, sessions_are_narrowed_by_agent_and_status,
             captured_actions_are_listed_over_sessions, usage_counts_every_call_once, usage_is_the_same_elsewhere, tenants_are_listed,
+            a_fork_and_what_it_came_from_are_taken_along,
             a_parked_session_waits_for_somebody, a_view_shows_what_a_reader_needs,
             an_exported_session_is_the_same_elsewhere, an_incoherent_export_is_refused,
         }

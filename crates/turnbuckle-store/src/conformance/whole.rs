@@ -1,16 +1,16 @@
 //! Sessions set aside, shown, and taken elsewhere.
 
 use super::sample::{
-    Owner, Subject, at, card_id, conflict, everything, key, message, missing, new_session,
+    Owner, Subject, at, card, card_id, conflict, everything, key, message, missing, new_session,
 };
 use crate::error::{Conflict, StoreError};
 use crate::memory::MemoryStore;
 use crate::model::{
-    Blob, Export, ImportedUsage, NewCaptured, Parked, Post, Posted, Receipt, Release, Released,
-    Session, SessionKey, SessionStatus, View,
+    Blob, Export, Fork, ForkAt, ImportedUsage, NewCaptured, Parked, Post, Posted, Receipt, Release,
+    Released, Session, SessionKey, SessionStatus, View,
 };
 use std::sync::Arc;
-use turnbuckle_core::message::Asks;
+use turnbuckle_core::message::{Asks, CardStatus};
 
 /// A session whose turn cannot be gone on with is left alone, until somebody sees to it.
 pub async fn a_parked_session_waits_for_somebody(store: Subject) {
@@ -56,6 +56,44 @@ pub async fn a_parked_session_waits_for_somebody(store: Subject) {
     missing(store.unpark(&super::sample::key("none")).await);
     missing(store.unpark(&SessionKey::new("other", "s")).await);
     missing(store.park(&SessionKey::new("other", "s"), 1, "x", at(1)).await);
+}
+
+/// A fork shows copies of cards that stay those of the session it came from, wherever both are taken and in whatever order.
+pub async fn a_fork_and_what_it_came_from_are_taken_along(store: Subject) {
+    let from: Subject = Arc::new(MemoryStore::new());
+    let (original, copy) = (key("s"), key("copy"));
+    let mut owner = Owner::of_new(&from, &original).await;
+    let open = owner.open("t1");
+    owner.write(open).await;
+    let pause = owner.pause("t1", Asks::Decision);
+    owner.write(pause).await;
+    let mut finish = owner.finish("t1");
+    finish.cards.push(card("t1", Asks::Decision, CardStatus::Approved));
+    owner.write(finish).await;
+    let fork = Fork {
+        from: original.clone(),
+        at: ForkAt::End,
+        id: copy.id.clone(),
+        user: "ada".into(),
+        title: None,
+        state: None,
+        now: at(5),
+    };
+    from.fork_session(fork).await.unwrap();
+    let mut owner = Owner::claim(&from, &copy, "two", at(6)).await;
+    let open = owner.open("t2");
+    owner.write(open).await;
+    let pause = owner.pause("t2", Asks::Decision);
+    owner.write(pause).await;
+    for key in [&copy, &original] {
+        let export = from.export_session(key).await.unwrap();
+        store.import_session(export, ImportedUsage::Apart).await.unwrap();
+        assert_eq!(store.load(key).await.unwrap().messages, from.load(key).await.unwrap().messages);
+    }
+    for (turn, owner) in [("t1", &original), ("t2", &copy)] {
+        let found = store.card(&owner.tenant, &card_id(turn)).await.unwrap();
+        assert_eq!(found.session, *owner, "{turn}");
+    }
 }
 
 /// Whoever opens a session sees its last messages and knows where to go on.

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use turnbuckle_core::event::Event;
 use turnbuckle_core::ids::{SessionId, TenantId};
-use turnbuckle_core::message::{Message, SystemBody};
+use turnbuckle_core::message::SystemBody;
 use turnbuckle_core::time::Timestamp;
 
 impl Inner {
@@ -161,7 +161,8 @@ impl Inner {
         coherent(&export)?;
         let id = export.session.key.id.clone();
         self.free(&id)?;
-        if export.messages.iter().any(|message| self.cards.contains_key(message.id())) {
+        let cards: Vec<_> = export.own_cards().into_iter().cloned().collect();
+        if cards.iter().any(|card| self.cards.contains_key(card)) {
             return Err(foreign_card());
         }
         let journals = export.turns.iter().map(|log| Lines::of(&log.journal));
@@ -169,13 +170,7 @@ impl Inner {
         if usage == ImportedUsage::FromEvents {
             self.usage.extend(metering(&export.session, &export.events, &None));
         }
-        for message in &export.messages {
-            if let Message::System(card) = message
-                && matches!(card.body, SystemBody::Approval(_))
-            {
-                self.cards.insert(card.id.clone(), id.clone());
-            }
-        }
+        self.cards.extend(cards.into_iter().map(|card| (card, id.clone())));
         for task in &export.tasks {
             self.work.tasks.entry(task.key.clone()).or_insert_with(|| task.clone());
         }

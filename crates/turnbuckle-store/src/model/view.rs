@@ -2,8 +2,10 @@
 
 use crate::model::{BlobInfo, Captured, InboxItem, Session, Task, TurnLog};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use turnbuckle_core::event::Event;
-use turnbuckle_core::message::Message;
+use turnbuckle_core::ids::MessageId;
+use turnbuckle_core::message::{Message, SystemBody};
 
 /// What is needed to show a session and to go on with its events, of one moment.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,6 +45,20 @@ pub struct Export {
     /// The background tasks its tools started.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tasks: Vec<Task>,
+}
+
+impl Export {
+    /// The cards that are found by their ids. A fork shows copies of cards that stay those of the session it came from; what it
+    /// has of its own is in its events.
+    pub(crate) fn own_cards(&self) -> BTreeSet<&MessageId> {
+        let own: BTreeSet<_> = self.events.iter().map(|event| &event.turn).collect();
+        let cards = self.messages.iter().filter_map(|message| match message {
+            Message::System(card) if matches!(card.body, SystemBody::Approval(_)) => Some(card),
+            _ => None,
+        });
+        let all = self.session.forked_from.is_none();
+        cards.filter(|card| all || own.contains(&card.turn)).map(|card| &card.id).collect()
+    }
 }
 
 /// An input of an exported session.

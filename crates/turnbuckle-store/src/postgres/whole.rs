@@ -169,6 +169,7 @@ async fn write(
     }
     let mut messages = Vec::with_capacity(export.messages.len());
     let mut cards = Vec::new();
+    let own = export.own_cards();
     for message in &export.messages {
         messages.push(json!({
             "id": message.id().as_str(),
@@ -177,7 +178,9 @@ async fn write(
             "body": text(message)?,
             "words": found_by(tenant, message),
         }));
-        if let Message::System(card) = message {
+        if let Message::System(card) = message
+            && own.contains(&card.id)
+        {
             cards.extend(card_row(card)?);
         }
     }

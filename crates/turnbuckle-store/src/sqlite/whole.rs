@@ -169,10 +169,13 @@ async fn write(
 ) -> Result<Session, StoreError> {
     let key = export.session.key.clone();
     insert_row(link, &export).await?;
+    let own = export.own_cards();
     for message in &export.messages {
         let mut script = Script::default();
         put_message(&mut script, &key, message)?;
-        if let Message::System(card) = message {
+        if let Message::System(card) = message
+            && own.contains(&card.id)
+        {
             index_card(&mut script, &key, card)?;
         }
         link.step(script).await.map_err(failed)?;
