@@ -7,7 +7,7 @@ mod story;
 
 use common::*;
 use std::sync::Arc;
-use story::{Dies, MortalStore, assert_same, check_world, essence, script, tell, told};
+use story::{Death, Dies, MortalStore, assert_same, check_world, essence, script, tell, told};
 use turnbuckle_core::error::ToolErrorCode;
 use turnbuckle_core::event::EventKind;
 use turnbuckle_core::outcome::{Outcome, TurnError};
@@ -44,16 +44,15 @@ async fn undisturbed() -> String {
     essence
 }
 
-/// Runs the story until its process dies at the `n`-th commit; says whether it came to that.
-async fn dies_at(
-    n: usize,
-    dies: Dies,
+/// Runs the story until its process dies; says whether it came to that.
+async fn dies(
+    death: Death,
     store: &Arc<dyn Store>,
     world: &World,
     ids: &Ids,
     key: &SessionKey,
 ) -> bool {
-    let mortal = MortalStore::new(store.clone(), Some((n, dies)));
+    let mortal = MortalStore::new(store.clone(), death);
     let engine = process(mortal.clone(), world, ids);
     let telling = tell(&engine, key, &**store);
     tokio::select! {
@@ -66,50 +65,64 @@ async fn dies_at(
     }
 }
 
+/// Lets the story's process die, and another one tell it to its end. Gives the calls whose outcome is not known; none when
+/// the first one did not die.
+async fn taken_up(
+    death: impl FnOnce(&World) -> Death,
+    expected: &str,
+    place: &str,
+) -> Option<Vec<String>> {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("sessions.db");
+    let (world, ids) = (World::default(), Ids::default());
+    let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&path).await.unwrap());
+    let first = process(store.clone(), &world, &ids);
+    let key = first.create_session("acme", "ada", "main").await.unwrap().key;
+    if !dies(death(&world), &store, &world, &ids, &key).await {
+        assert!(told(&*store, &key).await);
+        return None;
+    }
+    // Another process opens the file, takes back what its name still holds, and goes on.
+    let again: Arc<dyn Store> = Arc::new(SqliteStore::open(&path).await.unwrap());
+    let next = process(again.clone(), &world, &ids);
+    next.forfeit().await.unwrap();
+    tell(&next, &key, &*again).await.unwrap();
+    assert!(told(&*again, &key).await, "{place}");
+    check_session(&next, &key).await;
+    let mut unknown = Vec::new();
+    let got = essence(&*again, &key, &mut unknown).await;
+    assert_same(&got, expected, place);
+    check_world(&world, &assistant_messages(&*again, &key).await[0]);
+    Some(unknown)
+}
+
 #[tokio::test]
 async fn a_process_that_dies_at_any_commit_loses_and_repeats_nothing() {
     let expected = undisturbed().await;
-    let mut unknown_seen = Vec::new();
     for dies in [Dies::Before, Dies::After] {
         let mut n = 0;
-        loop {
-            let dir = tempfile::tempdir().unwrap();
-            let path = dir.path().join("sessions.db");
-            let (world, ids) = (World::default(), Ids::default());
-            let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&path).await.unwrap());
-            let first = process(store.clone(), &world, &ids);
-            let key = first.create_session("acme", "ada", "main").await.unwrap().key;
-            if !dies_at(n, dies, &store, &world, &ids, &key).await {
-                assert!(told(&*store, &key).await);
-                break;
-            }
-            // Another process opens the file, takes back what its name still holds, and goes on.
-            let again: Arc<dyn Store> = Arc::new(SqliteStore::open(&path).await.unwrap());
-            let next = process(again.clone(), &world, &ids);
-            next.forfeit().await.unwrap();
-            tell(&next, &key, &*again).await.unwrap();
-            assert!(told(&*again, &key).await, "{dies:?} {n}");
-            check_session(&next, &key).await;
-            let mut unknown = Vec::new();
-            let got = essence(&*again, &key, &mut unknown).await;
-            assert_same(&got, &expected, &format!("{dies:?} {n}"));
-            check_world(&world, &assistant_messages(&*again, &key).await[0]);
-            unknown_seen.extend(unknown);
+        while taken_up(|_| Death::At(n, dies), &expected, &format!("{dies:?} {n}")).await.is_some()
+        {
             n += 1;
         }
         assert!(n > 8, "the story has only {n} commits");
     }
-    // Both came to pass: each was cut off between its start and its end.
-    unknown_seen.sort();
-    unknown_seen.dedup();
-    assert_eq!(unknown_seen, ["book", "pay"]);
+}
+
+#[tokio::test]
+async fn a_call_that_is_cut_off_between_its_start_and_its_end_is_told_as_such() {
+    let expected = undisturbed().await;
+    for (name, what) in [("book", "book blue"), ("pay", "pay 80")] {
+        let unknown = taken_up(|world| Death::Seen(world.clone(), what), &expected, name).await;
+        assert_eq!(unknown, Some(vec![name.to_owned()]));
+    }
 }
 
 /// What a turn of these tool rounds commits.
 async fn commits(rounds: &[(&str, &str)]) -> usize {
     let call = |(tool, args): &(&str, &str)| calling(&[("a", *tool, *args)]);
     let script = rounds.iter().map(call).chain([text("Done.")]).collect();
-    let store = MortalStore::new(Arc::new(MemoryStore::new()), None);
+    let store = MortalStore::new(Arc::new(MemoryStore::new()), Death::Never);
     let engine = builder(Arc::new(by_request(script)), &World::default(), story::agents())
         .shared_store(store.clone())
         .build()
@@ -140,7 +153,7 @@ async fn a_process_that_dies_again_and_again_comes_to_the_end() {
     let key = first.create_session("acme", "ada", "main").await.unwrap().key;
     let mut deaths = 0;
     // Each process lives for two commits and dies before the third.
-    while dies_at(2, Dies::Before, &store, &world, &ids, &key).await {
+    while dies(Death::At(2, Dies::Before), &store, &world, &ids, &key).await {
         deaths += 1;
         assert!(deaths < 50);
         store.forfeit("one").await.unwrap();

@@ -12,7 +12,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::json;
 use std::sync::Arc;
-use story::{Dies, MortalStore};
+use story::{Death, Dies, MortalStore};
 use turnbuckle_core::event::EventKind;
 use turnbuckle_core::machine::Decision;
 use turnbuckle_core::model::ModelResponse;
@@ -160,7 +160,7 @@ impl Run {
     fn process(&mut self) -> (Engine, Option<Arc<MortalStore>>) {
         let mortal = self.deaths.next().map(|(n, before)| {
             let dies = if before { Dies::Before } else { Dies::After };
-            MortalStore::new(self.store.clone(), Some((n, dies)))
+            MortalStore::new(self.store.clone(), Death::At(n, dies))
         });
         let store: Arc<dyn Store> = match &mortal {
             Some(mortal) => mortal.clone(),

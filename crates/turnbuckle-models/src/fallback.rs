@@ -66,11 +66,7 @@ impl Model for FallbackModel {
                     failed = Some(joined(failed.take(), held_back(rest), model.id()));
                     continue;
                 }
-                let mut told = false;
-                let mut watching = |delta: ModelDelta<'_>| {
-                    told = true;
-                    sink.delta(delta);
-                };
+                let mut watching = Watching { sink: &mut *sink, told: false };
                 // The first model was asked for by its caller, who may have named a variant of it.
                 let result = if failed.is_none() {
                     model.call(request, &mut watching).await
@@ -82,7 +78,8 @@ impl Model for FallbackModel {
                     Ok(response) => return Ok(response),
                     Err(failure) => failure,
                 };
-                let stop = told || !failure.before_content() || !falls_back(failure.error.kind);
+                let stop =
+                    watching.told || !failure.before_content() || !falls_back(failure.error.kind);
                 tracing::debug!(model = %model.id(), error = %failure.error, stop, "a model of a fallback chain failed");
                 let failure = joined(failed.take(), failure, model.id());
                 if stop {
@@ -94,6 +91,23 @@ impl Model for FallbackModel {
                 ModelError::new(ModelErrorKind::Config, "the chain is empty").into()
             }))
         })
+    }
+}
+
+/// Notes whether anything was told.
+struct Watching<'a> {
+    sink: &'a mut (dyn DeltaSink + 'a),
+    told: bool,
+}
+
+impl DeltaSink for Watching<'_> {
+    fn delta(&mut self, delta: ModelDelta<'_>) {
+        self.told = true;
+        self.sink.delta(delta);
+    }
+
+    fn is_ready(&mut self) -> bool {
+        self.sink.is_ready()
     }
 }
 

@@ -3,7 +3,8 @@
 //! A call is a single future in the caller's task: no task is spawned and no channel is crossed. While it runs, the
 //! deltas go into the caller's [`DeltaSink`] synchronously, and the future returns `Pending` after each read of the
 //! network that brought something, so that a driver which polls it can hand on what the sink holds before more is
-//! read. Dropping the future drops the HTTP request.
+//! read. A sink that wants nothing more for the moment is asked again when the future is polled again, and until then
+//! nothing is read. Dropping the future drops the HTTP request.
 
 use crate::catalogue::ModelInfo;
 use futures_util::future::BoxFuture;
@@ -41,6 +42,12 @@ pub trait Model: Send + Sync {
 pub trait DeltaSink: Send {
     /// A piece arrived.
     fn delta(&mut self, delta: ModelDelta<'_>);
+
+    /// Whether more is to be read from the network now. While it is not, the call is pending, and nothing that arrives
+    /// wakes its task: whoever says no must see to it that the call is polled again.
+    fn is_ready(&mut self) -> bool {
+        true
+    }
 }
 
 impl<F: FnMut(ModelDelta<'_>) + Send> DeltaSink for F {

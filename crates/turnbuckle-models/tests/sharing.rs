@@ -4,13 +4,17 @@
 mod common;
 
 use common::{ask, config, endpoint, model};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::time::Duration;
 use tokio::task::JoinSet;
 use turnbuckle_core::error::ModelErrorKind;
 use turnbuckle_core::model::ModelDelta;
 use turnbuckle_models::endpoint::{FIRST_REST, TRIP_AFTER};
-use turnbuckle_models::{FallbackModel, Model, ProviderConfig, ScriptedModel, Timeouts, scripted};
+use turnbuckle_models::{
+    DeltaSink, FallbackModel, Model, ProviderConfig, ScriptedModel, Timeouts, scripted,
+};
 use turnbuckle_testkit::chat::{self, ChatAnswer};
 use turnbuckle_testkit::{FakeModelServer, Gate, Reply, fixtures};
 
@@ -66,6 +70,55 @@ async fn silence_in_the_middle_is_a_timeout_that_keeps_what_arrived() {
     assert_eq!(failure.error.kind, ModelErrorKind::Timeout);
     assert_eq!(failure.error.message, "the answer stood still for 20.0 s");
     assert_eq!(failure.partial.unwrap().blocks, [fixtures::text_block("Half")]);
+}
+
+/// Wants one piece at a time.
+struct Sated {
+    told: Arc<Mutex<Vec<String>>>,
+    hungry: Arc<AtomicBool>,
+}
+
+impl DeltaSink for Sated {
+    fn delta(&mut self, delta: ModelDelta<'_>) {
+        let ModelDelta::Text { text, .. } = delta else { return };
+        self.told.lock().unwrap().push(text.to_owned());
+        self.hungry.store(false, Ordering::SeqCst);
+    }
+
+    fn is_ready(&mut self) -> bool {
+        self.hungry.load(Ordering::SeqCst)
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_read_while_the_sink_wants_nothing() {
+    let server = FakeModelServer::start().await;
+    let frames = ChatAnswer::new("m").text("Half").text(" and half.").frames();
+    let (first, rest) = frames.split_first().unwrap();
+    let gate = Gate::new();
+    server.enqueue(Reply::sse([first.clone()]).gate(&gate).send(rest.concat()));
+    // A chain passes on what its caller wants.
+    let chain = FallbackModel::new(model(&server), []);
+    let (told, hungry) = (Arc::<Mutex<Vec<_>>>::default(), Arc::new(AtomicBool::new(true)));
+    let mut sink = Sated { told: told.clone(), hungry: hungry.clone() };
+    let request = fixtures::ask("m", "Hello?");
+    let mut call = chain.call(&request, &mut sink);
+    std::future::poll_fn(|cx| {
+        assert!(call.as_mut().poll(cx).is_pending());
+        if told.lock().unwrap().is_empty() { Poll::Pending } else { Poll::Ready(()) }
+    })
+    .await;
+    gate.open();
+    server.wait_for_finished(1).await;
+    for _ in 0..20 {
+        assert!(futures_util::poll!(call.as_mut()).is_pending());
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(*told.lock().unwrap(), ["Half"]);
+    hungry.store(true, Ordering::SeqCst);
+    let answer = call.await.unwrap();
+    assert_eq!(answer.blocks, [fixtures::text_block("Half and half.")]);
+    assert_eq!(told.lock().unwrap().concat(), "Half and half.");
 }
 
 #[tokio::test]

@@ -1,4 +1,10 @@
 //! Batching of streamed deltas: 50 characters or 50 ms, text, thinking and arguments apart.
+//!
+//! A model that speaks at its usual pace fills a batch with two to ten pieces of the network, and each of them would wake the
+//! turn, which costs more than everything else that is done with a piece. So once an answer has shown a steady pace, the
+//! network is read when the next batch is due and not before: what nobody would be shown yet is left in the kernel. The end
+//! of such an answer is noticed up to one batch later; short answers, calls, and answers that come faster than they are
+//! batched are read as they come.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,6 +19,9 @@ pub(crate) const BATCH_TIME: Duration = Duration::from_millis(50);
 /// A delta that comes this long after the last batch takes what waits along. In a steady stream the alarm for
 /// [`BATCH_TIME`] is then always put off before it rings.
 pub(crate) const BATCH_EARLY: Duration = Duration::from_millis(40);
+
+/// Batches, each of several pieces and none of them full, that make a steady pace.
+const STEADY: u8 = 4;
 
 /// What kind of delta a piece is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,6 +95,75 @@ struct Inner {
     open: Option<Piece>,
     last: Option<Instant>,
     begun: bool,
+    pace: Pace,
+}
+
+/// How the pieces of an answer come.
+#[derive(Default)]
+struct Pace {
+    /// Rises with each batch of several pieces; from [`STEADY`] on the network is read once per batch.
+    steady: u8,
+    /// Reads that brought something since the last batch.
+    reads: u8,
+    /// Of the network.
+    state: Reading,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Reading {
+    /// Between two reads.
+    #[default]
+    No,
+    /// It is being read, and has brought nothing so far.
+    Waits,
+    /// It is left alone until the next batch is due.
+    Held,
+}
+
+impl Pace {
+    fn is_steady(&self) -> bool {
+        self.steady >= STEADY
+    }
+
+    /// Whether the network is to be read. At a steady pace that is when the next batch is due, and what was read is handed
+    /// out first.
+    fn reads(&mut self, last: Option<Instant>) -> bool {
+        if self.is_steady() {
+            let due = last.is_none_or(|last| Instant::now() >= last + BATCH_EARLY);
+            if !due || self.reads > 0 {
+                self.state = Reading::Held;
+                return false;
+            }
+            if self.state == Reading::Waits {
+                // It was read in vain: leaving it alone has saved nothing.
+                self.slower();
+            }
+        }
+        self.state = Reading::Waits;
+        true
+    }
+
+    fn came(&mut self) {
+        if std::mem::take(&mut self.state) == Reading::Waits {
+            self.reads = self.reads.saturating_add(1);
+        }
+    }
+
+    /// A batch goes out: because it was time, or because it was full.
+    fn batch(&mut self, full: bool) {
+        let reads = std::mem::take(&mut self.reads);
+        if full {
+            self.steady = 0;
+        } else if reads > 1 || self.is_steady() {
+            self.steady = self.steady.saturating_add(1).min(2 * STEADY);
+        } else {
+            self.slower();
+        }
+    }
+
+    fn slower(&mut self) {
+        self.steady = self.steady.saturating_sub(2);
+    }
 }
 
 impl DeltaBuffer {
@@ -103,19 +181,22 @@ impl DeltaBuffer {
         self.lock().begun
     }
 
-    /// Moves out what is due. What is not, is due when [`BATCH_TIME`] has passed since the moment returned.
+    /// Moves out what is due. The next look is due when [`BATCH_TIME`] has passed since the moment returned.
     pub(crate) fn take_due(&self, into: &mut Vec<Piece>) -> Option<Instant> {
         let mut inner = self.lock();
         if inner.open.is_none() && inner.ready.is_empty() {
-            return None;
+            return inner.last.filter(|_| inner.pace.state == Reading::Held);
         }
         let now = Instant::now();
+        // What is read at a steady pace may fill a batch just before it is due.
+        let full = inner.ready.len() > usize::from(inner.pace.is_steady());
         if inner.last.is_none_or(|last| now >= last + BATCH_EARLY) {
             let open = inner.open.take();
             inner.ready.extend(open);
         }
         if !inner.ready.is_empty() {
             inner.last = Some(now);
+            inner.pace.batch(full);
             if into.is_empty() {
                 // The room goes along: what waits for the next piece holds none.
                 *into = std::mem::take(&mut inner.ready);
@@ -135,6 +216,12 @@ impl DeltaBuffer {
 }
 
 impl DeltaSink for DeltaBuffer {
+    fn is_ready(&mut self) -> bool {
+        let mut inner = self.lock();
+        let last = inner.last;
+        inner.pace.reads(last)
+    }
+
     fn delta(&mut self, delta: ModelDelta<'_>) {
         let mut inner = self.lock();
         let (block, kind, text) = match delta {
@@ -142,6 +229,7 @@ impl DeltaSink for DeltaBuffer {
             ModelDelta::Thinking { block, text } => (block, PieceKind::Thinking, text),
             ModelDelta::CallArguments { block, text } => (block, PieceKind::Arguments, text),
             ModelDelta::CallStart { block, wire_id, name } => {
+                inner.pace.came();
                 let open = inner.open.take();
                 inner.ready.extend(open);
                 let kind = PieceKind::Start { wire_id: wire_id.to_owned(), name: name.to_owned() };
@@ -152,6 +240,7 @@ impl DeltaSink for DeltaBuffer {
         if text.is_empty() {
             return;
         }
+        inner.pace.came();
         let full = match &mut inner.open {
             Some(open) if open.block == block && open.kind == kind => {
                 open.text.push_str(text);
@@ -205,5 +294,102 @@ mod tests {
         buffer.take_all(&mut out);
         let seen: Vec<_> = out.iter().map(|p| (p.block, p.text.as_str())).collect();
         assert_eq!(seen, [(0, "a"), (1, "b"), (2, ""), (2, "{}")]);
+    }
+
+    /// What became of an answer whose pieces came at these moments.
+    struct Told {
+        /// How often the turn was woken.
+        wakes: usize,
+        /// The longest that a piece lay before it went out, in ms.
+        longest: u64,
+        text: String,
+    }
+
+    /// Plays a turn that waits for an answer: it is woken by the network while it reads, and by the alarm.
+    async fn play(pieces: &[(u64, &str)]) -> Told {
+        let begin = Instant::now();
+        let mut buffer = DeltaBuffer::default();
+        let mut told = Told { wakes: 0, longest: 0, text: String::new() };
+        let mut came = std::collections::VecDeque::new();
+        let mut lies: Vec<u64> = Vec::new();
+        let mut coming = pieces.iter().peekable();
+        let (mut waits, mut alarm) = (true, None);
+        for ms in 0.. {
+            tokio::time::advance(begin + Duration::from_millis(ms) - Instant::now()).await;
+            while let Some((_, text)) = coming.next_if(|(at, _)| *at <= ms) {
+                came.push_back(*text);
+                lies.push(ms);
+            }
+            if coming.peek().is_none() && lies.is_empty() {
+                return told;
+            }
+            let woken = waits && !came.is_empty() || alarm.is_some_and(|at| Instant::now() >= at);
+            if !woken {
+                assert!(ms < 1_000_000, "nothing wakes the turn any more");
+                continue;
+            }
+            told.wakes += 1;
+            loop {
+                waits = false;
+                while buffer.is_ready() {
+                    if came.is_empty() {
+                        waits = true;
+                        break;
+                    }
+                    for text in came.drain(..) {
+                        buffer.delta(ModelDelta::Text { block: 0, text });
+                    }
+                }
+                let mut out = Vec::new();
+                alarm = buffer.take_due(&mut out).map(|since| since + BATCH_TIME);
+                if out.is_empty() {
+                    break;
+                }
+                told.text.extend(out.into_iter().map(|piece| piece.text));
+                told.longest = told.longest.max(ms - lies.first().copied().unwrap_or(ms));
+                lies.clear();
+            }
+        }
+        unreachable!()
+    }
+
+    fn every(gap: u64, text: &'static str) -> Vec<(u64, &'static str)> {
+        (0..100).map(|n| (n * gap, text)).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_at_a_steady_pace_is_read_once_per_batch_and_shown_no_later() {
+        for (gap, most) in [(5, 45), (10, 45), (20, 55)] {
+            let told = play(&every(gap, " word")).await;
+            assert_eq!(told.text, " word".repeat(100));
+            assert!(told.wakes < most, "{gap}: {}", told.wakes);
+            assert!(told.longest <= 50, "{gap}: {}", told.longest);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn where_waiting_saves_nothing_an_answer_is_read_as_it_comes() {
+        for gap in [45, 60, 200] {
+            let told = play(&every(gap, " word")).await;
+            assert_eq!((told.wakes, told.longest), (100, 0), "{gap}");
+        }
+        // As slow as that it was from the beginning or became in its middle.
+        let mut slows = every(20, " word");
+        slows.extend((1..100).map(|n| (2_000 + n * 200, " more")));
+        let told = play(&slows).await;
+        assert!(told.wakes < 65 + 99 + 5, "{}", told.wakes);
+        assert!(told.longest <= 50, "{}", told.longest);
+        // What fills batches is read as it comes; the last piece, which fills none, waits for the alarm.
+        let told = play(&every(10, " some more words than a few")).await;
+        assert_eq!((told.wakes, told.longest), (101, 40));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn pieces_without_content_do_not_bring_an_answer_to_a_stand() {
+        let mut pieces = every(20, " word");
+        pieces.extend((0..100).map(|n| (n * 20 + 7, "")));
+        pieces.sort_unstable();
+        let told = play(&pieces).await;
+        assert_eq!(told.text, " word".repeat(100));
     }
 }

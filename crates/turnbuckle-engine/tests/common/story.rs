@@ -7,8 +7,8 @@ use crate::common::{World, agent, amend, calls, pending_cards, says_and_calls, s
 use futures_util::FutureExt;
 use serde_json::json;
 use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use tokio::sync::Notify;
 use turnbuckle_core::error::ToolErrorCode;
 use turnbuckle_core::event::{Event, EventKind};
@@ -163,27 +163,38 @@ pub enum Dies {
     After,
 }
 
+/// When a process dies.
+pub enum Death {
+    Never,
+    /// At the commit with this number.
+    At(usize, Dies),
+    /// Before the first commit after the world saw something, so that nobody learns of it.
+    Seen(World, &'static str),
+}
+
 /// A store whose process dies at a commit: that operation and all later ones never return.
 pub struct MortalStore {
     inner: Arc<dyn Store>,
     commits: AtomicUsize,
-    at: Mutex<Option<(usize, Dies)>>,
-    dead: Notify,
+    death: Death,
+    dead: AtomicBool,
+    told: Notify,
 }
 
 impl MortalStore {
-    pub fn new(inner: Arc<dyn Store>, at: Option<(usize, Dies)>) -> Arc<Self> {
+    pub fn new(inner: Arc<dyn Store>, death: Death) -> Arc<Self> {
         Arc::new(Self {
             inner,
             commits: AtomicUsize::new(0),
-            at: Mutex::new(at),
-            dead: Notify::new(),
+            death,
+            dead: AtomicBool::new(false),
+            told: Notify::new(),
         })
     }
 
     /// Waits for the end.
     pub async fn death(&self) {
-        self.dead.notified().await;
+        self.told.notified().await;
     }
 
     /// How many commits there were.
@@ -192,14 +203,25 @@ impl MortalStore {
     }
 
     async fn alive(&self) {
-        if matches!(*self.at.lock().unwrap(), Some((n, _)) if self.commits.load(Ordering::SeqCst) > n)
-        {
+        if self.dead.load(Ordering::SeqCst) {
             std::future::pending::<()>().await;
         }
     }
 
+    /// Counts a commit, and says whether and when the process dies at it.
+    fn fate(&self) -> Option<Dies> {
+        let n = self.commits.fetch_add(1, Ordering::SeqCst);
+        let dies = match &self.death {
+            Death::Never => None,
+            Death::At(at, dies) => (*at == n).then_some(*dies),
+            Death::Seen(world, what) => (world.count(what) > 0).then_some(Dies::Before),
+        };
+        self.dead.fetch_or(dies.is_some(), Ordering::SeqCst);
+        dies
+    }
+
     async fn die<T>(&self) -> T {
-        self.dead.notify_one();
+        self.told.notify_one();
         std::future::pending().await
     }
 }
@@ -210,11 +232,9 @@ macro_rules! pass {
             fn commit(&self, commit: Commit) -> StoreFuture<'_, Committed> {
                 async move {
                     self.alive().await;
-                    let n = self.commits.fetch_add(1, Ordering::SeqCst);
-                    let dies = self.at.lock().unwrap().filter(|(at, _)| *at == n);
-                    match dies {
-                        Some((_, Dies::Before)) => self.die().await,
-                        Some((_, Dies::After)) => {
+                    match self.fate() {
+                        Some(Dies::Before) => self.die().await,
+                        Some(Dies::After) => {
                             self.inner.commit(commit).await?;
                             self.die().await
                         }

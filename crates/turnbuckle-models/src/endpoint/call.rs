@@ -141,7 +141,7 @@ async fn read(
     let mut run = 0;
     let mut received = 0_u64;
     loop {
-        let arrived = next(reply, watch, &mut run).await;
+        let arrived = next(reply, watch, sink, &mut run).await;
         let mut tell = |delta: ModelDelta<'_>| sink.delta(delta);
         match arrived {
             Arrived::Chunk(data) => {
@@ -177,9 +177,18 @@ async fn read(
 /// holds although the network never paused. Taking them costs microseconds; a yield for each would cost as much again.
 const RUN: u32 = 4;
 
-/// Waits for the next piece. `run` counts the pieces since the future was last pending.
-async fn next(reply: &mut Reply, watch: &mut Watch, run: &mut u32) -> Arrived {
+/// Waits for the next piece that the sink wants. `run` counts the pieces since the future was last pending.
+async fn next(
+    reply: &mut Reply,
+    watch: &mut Watch,
+    sink: &mut (dyn DeltaSink + '_),
+    run: &mut u32,
+) -> Arrived {
     poll_fn(|cx| {
+        if !sink.is_ready() {
+            *run = 0;
+            return Poll::Pending;
+        }
         if *run >= RUN {
             *run = 0;
             cx.waker().wake_by_ref();
