@@ -32,6 +32,7 @@ use crate::event::{AgentPath, Event, EventKind};
 use crate::ids::{CallId, MessageId, SessionId, TurnId};
 use crate::room;
 use crate::time::Timestamp;
+use serde::{Serialize, Serializer};
 use std::sync::Arc;
 
 /// Events in the order in which they were put in, for those who keep many.
@@ -41,6 +42,23 @@ pub struct Packed {
     len: usize,
 }
 
+/// An event that is no delta, as it lies.
+#[derive(Clone, Copy, Debug)]
+pub struct Whole<'a> {
+    /// The turn it is of.
+    pub turn: &'a TurnId,
+    /// When it was.
+    pub at: Timestamp,
+    /// What it says.
+    pub kind: &'a EventKind,
+}
+
+impl<'a> From<&'a Event> for Whole<'a> {
+    fn from(event: &'a Event) -> Self {
+        Self { turn: &event.turn, at: event.at, kind: &event.kind }
+    }
+}
+
 #[derive(Clone, Debug)]
 enum Entry {
     One(Box<One>),
@@ -48,7 +66,7 @@ enum Entry {
 }
 
 /// What neighbours have in common.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Origin {
     epoch: u32,
     session: SessionId,
@@ -183,6 +201,34 @@ impl Run {
         continues.then_some(Piece { end, after })
     }
 
+    /// Whether the first delta of another run continues this one, and all of that fits.
+    fn is_continued_by(&self, next: &Self) -> bool {
+        let ms = next.at.as_millis().checked_sub(self.at.as_millis());
+        let last = next.pieces.last().map_or(0, |piece| i64::from(piece.after));
+        let fits = |number: Option<i64>| number.is_some_and(|n| u32::try_from(n).is_ok());
+        next.seq == self.seq + self.pieces.len() as u64
+            && u64::from(next.offset) == u64::from(self.offset) + self.text.len() as u64
+            && (next.part, &next.of, &next.message) == (self.part, &self.of, &self.message)
+            && next.origin == self.origin
+            && u32::try_from(self.text.len() + next.text.len()).is_ok()
+            && fits(ms)
+            && fits(ms.and_then(|ms| ms.checked_add(last)))
+    }
+
+    /// Adds a run that continues this one; gives how many deltas that were.
+    fn join(&mut self, next: &Self) -> usize {
+        let end = u32::try_from(self.text.len()).unwrap_or(u32::MAX);
+        let ms = next.at.as_millis() - self.at.as_millis();
+        let after = u32::try_from(ms).unwrap_or(u32::MAX);
+        room::reserve(&mut self.pieces, next.pieces.len());
+        self.pieces.extend(next.pieces.iter().map(|piece| Piece {
+            end: end.saturating_add(piece.end),
+            after: after.saturating_add(piece.after),
+        }));
+        room::append(&mut self.text, &next.text);
+        next.pieces.len()
+    }
+
     fn get(&self, index: usize) -> Option<Event> {
         let piece = *self.pieces.get(index)?;
         let before = index.checked_sub(1).and_then(|i| self.pieces.get(i));
@@ -312,6 +358,45 @@ impl Packed {
         self.entries.iter().flat_map(of)
     }
 
+    /// The events that are no deltas, oldest first, without a copy.
+    pub fn wholes(&self) -> impl Iterator<Item = Whole<'_>> {
+        self.entries.iter().filter_map(|entry| match entry {
+            Entry::One(one) => Some(Whole { turn: &one.origin.turn, at: one.at, kind: &one.kind }),
+            Entry::Run(_) => None,
+        })
+    }
+
+    /// The numbers of the events, oldest first.
+    pub fn seqs(&self) -> impl Iterator<Item = u64> + '_ {
+        self.entries.iter().flat_map(|entry| {
+            let first = entry.first();
+            first..first + entry.len() as u64
+        })
+    }
+
+    /// Adds others behind these, as they lie.
+    pub fn append(&mut self, others: Self) {
+        for entry in others.entries {
+            let origin = match self.entries.last() {
+                Some(last) if **last.origin() == **entry.origin() => last.origin().clone(),
+                _ => entry.origin().clone(),
+            };
+            match (entry, self.entries.last_mut()) {
+                (Entry::Run(run), Some(Entry::Run(last))) if last.is_continued_by(&run) => {
+                    self.len += last.join(&run);
+                }
+                (Entry::Run(mut run), _) => {
+                    run.origin = origin;
+                    self.entry(Entry::Run(run));
+                }
+                (Entry::One(mut one), _) => {
+                    one.origin = origin;
+                    self.entry(Entry::One(one));
+                }
+            }
+        }
+    }
+
     /// The events whose number is higher than `seq`. Numbers must rise from event to event.
     pub fn after(&self, seq: u64) -> impl Iterator<Item = Event> + '_ {
         let later = self.entries.partition_point(|entry| entry.first() <= seq);
@@ -348,6 +433,20 @@ impl Packed {
     pub fn shrink(&mut self) {
         self.close();
         self.entries.shrink_to_fit();
+    }
+}
+
+impl PartialEq for Packed {
+    /// Whether the same events were put in.
+    fn eq(&self, other: &Self) -> bool {
+        self.len == other.len && self.iter().eq(other.iter())
+    }
+}
+
+impl Serialize for Packed {
+    /// As a list of events.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter())
     }
 }
 

@@ -117,6 +117,36 @@ proptest! {
     }
 
     #[test]
+    fn what_is_put_together_reads_alike(
+        sorts in prop::collection::vec(sort(), 0..40),
+        cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..5),
+    ) {
+        let events = events(sorts);
+        let mut places: Vec<_> = cuts.iter().map(|cut| cut.index(events.len() + 1)).collect();
+        places.extend([0, events.len()]);
+        places.sort_unstable();
+        let mut packed = Packed::default();
+        for place in places.windows(2) {
+            packed.append(events[place[0]..place[1]].iter().cloned().collect());
+        }
+        prop_assert_eq!(packed.len(), events.len());
+        prop_assert_eq!(packed.iter().collect::<Vec<_>>(), events.clone());
+        prop_assert_eq!(
+            serde_json::to_value(&packed).unwrap(),
+            serde_json::to_value(&events).unwrap()
+        );
+        let seqs: Vec<_> = events.iter().map(|event| event.seq).collect();
+        prop_assert_eq!(packed.seqs().collect::<Vec<_>>(), seqs);
+        let of = |w: Whole<'_>| (w.turn.clone(), w.at, w.kind.clone());
+        let wholes = events.iter().filter(|e| matches!(e.kind, EventKind::TextReplaced { .. }));
+        let wholes: Vec<_> = wholes.map(|e| of(e.into())).collect();
+        prop_assert_eq!(packed.wholes().map(of).collect::<Vec<_>>(), wholes);
+        // As close as what was packed at once, or nearly so: time may run on where a run was cut.
+        let at_once: Packed = events.into_iter().collect();
+        prop_assert!(packed.entries.len() <= at_once.entries.len() + places.len());
+    }
+
+    #[test]
     fn a_reader_goes_on_behind_any_number(
         sorts in prop::collection::vec(sort(), 0..40),
         seq in 0..60u64,
@@ -129,6 +159,16 @@ proptest! {
         prop_assert_eq!(packed.len(), later.len());
         prop_assert_eq!(packed.iter().collect::<Vec<_>>(), later);
     }
+}
+
+#[test]
+fn what_continues_across_a_seam_lies_as_close_as_within() {
+    let mut events = steady(100);
+    let behind = events.split_off(40);
+    let mut packed: Packed = events.into_iter().collect();
+    packed.append(behind.into_iter().collect());
+    assert_eq!(packed.entries.len(), 1);
+    assert_eq!(packed.iter().collect::<Vec<_>>(), steady(100));
 }
 
 #[test]

@@ -31,7 +31,7 @@ pub(crate) enum Expects<'a> {
 
 /// Checks what needs no store.
 pub(crate) fn check(commit: &Commit) -> Result<Checked<'_>, Conflict> {
-    let first_seq = run(commit.events.iter().map(|e| e.seq), "event")?;
+    let first_seq = run(commit.events.seqs(), "event")?;
     let first_n = run(commit.journal.iter().map(|r| u64::from(r.n)), "journal entry")?;
     let expects = match (&commit.open_turn, &commit.turn) {
         (Some(open), Some(change)) if open.id != change.id => {

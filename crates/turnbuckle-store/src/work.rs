@@ -5,9 +5,10 @@ use crate::error::{Conflict, StoreError};
 use crate::model::{
     Cursor, Enqueued, Job, JobStatus, NewJob, NewSchedule, Schedule, ScheduleState, Task,
 };
-use turnbuckle_core::event::{Event, EventKind};
+use turnbuckle_core::event::EventKind;
 use turnbuckle_core::ids::CallId;
 use turnbuckle_core::json::Json;
+use turnbuckle_core::pack::{Packed, Whole};
 use turnbuckle_core::time::Timestamp;
 
 /// Why a job whose worker never came back is a dead letter.
@@ -103,8 +104,8 @@ pub(crate) fn place_of(kind: &str, reference: &str) -> String {
 }
 
 /// The background tasks that events say were started: the event, the call, the kind, the reference.
-pub(crate) fn started(events: &[Event]) -> impl Iterator<Item = (&Event, &CallId, &str, &str)> {
-    events.iter().filter_map(|event| match &event.kind {
+pub(crate) fn started(events: &Packed) -> impl Iterator<Item = (Whole<'_>, &CallId, &str, &str)> {
+    events.wholes().filter_map(|event| match event.kind {
         EventKind::TaskStarted { call, task, reference } => {
             Some((event, call, task.as_str(), reference.as_str()))
         }

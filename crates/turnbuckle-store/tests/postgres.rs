@@ -43,7 +43,7 @@ async fn a_zombie_is_fenced_off_by_another_process() {
     zombie.write(open_turn).await;
     let heir = Owner::claim(&two, &key, "two", at(5_000)).await;
     let mut step = heir.commit(at(5_001));
-    step.events.push(event(&key, "t", 3));
+    step.events.push(&event(&key, "t", 3));
     heir.write(step).await;
     let before = everything(&two, &key).await;
     let mut bare = zombie.commit(at(5_002));
@@ -130,7 +130,7 @@ async fn serve(store: &Subject, key: &SessionKey, name: &str) {
         for item in store.inbox(key).await.unwrap() {
             below = item.n + 1;
             commit.consumed.push(item.n);
-            commit.events.push(event(key, "t", seq));
+            commit.events.push(&event(key, "t", seq));
             seq += 1;
         }
         store.commit(commit).await.unwrap();

@@ -129,8 +129,7 @@ impl Pace {
     /// out first.
     fn reads(&mut self, last: Option<Instant>) -> bool {
         if self.is_steady() {
-            let due = last.is_none_or(|last| Instant::now() >= last + BATCH_EARLY);
-            if !due || self.reads > 0 {
+            if self.reads > 0 || !Self::is_due(last) {
                 self.state = Reading::Held;
                 return false;
             }
@@ -141,6 +140,10 @@ impl Pace {
         }
         self.state = Reading::Waits;
         true
+    }
+
+    fn is_due(last: Option<Instant>) -> bool {
+        last.is_none_or(|last| Instant::now() >= last + BATCH_EARLY)
     }
 
     fn came(&mut self) {
@@ -179,6 +182,12 @@ impl DeltaBuffer {
     /// Whether the call has begun, so that it costs something whatever becomes of it.
     pub(crate) fn has_begun(&self) -> bool {
         self.lock().begun
+    }
+
+    /// Whether the network is left alone until the next batch is due.
+    pub(crate) fn is_held(&self) -> bool {
+        let inner = self.lock();
+        inner.pace.state == Reading::Held && !Pace::is_due(inner.last)
     }
 
     /// Moves out what is due. The next look is due when [`BATCH_TIME`] has passed since the moment returned.
@@ -331,7 +340,7 @@ mod tests {
             told.wakes += 1;
             loop {
                 waits = false;
-                while buffer.is_ready() {
+                while !buffer.is_held() && buffer.is_ready() {
                     if came.is_empty() {
                         waits = true;
                         break;

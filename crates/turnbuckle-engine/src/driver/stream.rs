@@ -35,12 +35,8 @@ impl Outlet {
     }
 
     /// All that is to be stored.
-    pub(crate) fn kept(&self) -> Vec<Event> {
-        let loose = self.loose();
-        // All room at once: a list that grows between so many small texts leaves holes behind.
-        let mut events = Vec::with_capacity(loose.len());
-        events.extend(loose.iter());
-        events
+    pub(crate) fn kept(&self) -> Packed {
+        self.loose().clone()
     }
 
     /// Everything up to this number is stored.

@@ -47,8 +47,10 @@ impl Driver {
         }
         let mut next: Option<Instant> = None;
         for (index, call) in self.work.models.iter_mut().enumerate() {
-            let polled = call.future.as_mut().poll(cx);
-            if let Poll::Ready(result) = polled {
+            // A call whose answer is left alone for the moment has nothing to do.
+            if !call.buffer.is_held()
+                && let Poll::Ready(result) = call.future.as_mut().poll(cx)
+            {
                 return Poll::Ready(Happened::Model(index, Box::new(result)));
             }
             let before = self.work.pieces.len();

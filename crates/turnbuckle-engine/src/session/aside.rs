@@ -41,8 +41,9 @@ impl Owner {
         let told = ending.end(TurnError::Internal { message });
         let epoch = events.iter().map(|e| e.epoch).max().unwrap_or(0);
         let mut commit = Commit::new(self.parts.key.clone(), self.fence, now);
+        let mut events = Vec::new();
         for (agent, kind) in told {
-            commit.events.push(Event {
+            events.push(Event {
                 seq: self.next_seq,
                 epoch,
                 at: now,
@@ -63,7 +64,7 @@ impl Owner {
         });
         commit.session_status = Some(SessionStatus::Idle);
         commit.consumed.extend(n);
-        let events = commit.events.clone();
+        commit.events.extend(events.iter().cloned());
         write(&*self.parts.store, commit).await?;
         self.parts.outlet.push_all(events);
         self.history.extend(user.map(Message::User));

@@ -6,14 +6,14 @@ use super::sample::{
 };
 use crate::error::Conflict;
 use crate::model::{
-    Blob, Captured, CapturedStatus, CapturedUpdate, Committed, KeptModel, Loaded, NewCaptured,
-    Release, Released, SessionStatus, TurnChange, TurnLog, TurnRecord, TurnStatus,
+    Blob, Captured, CapturedStatus, CapturedUpdate, Commit, Committed, KeptModel, Loaded,
+    NewCaptured, Release, Released, SessionStatus, TurnChange, TurnLog, TurnRecord, TurnStatus,
 };
 use serde_json::json;
 use std::sync::Arc;
 use turnbuckle_core::allowance::{Remember, RememberFor};
 use turnbuckle_core::error::{ModelError, ModelErrorKind, ToolError, ToolErrorCode};
-use turnbuckle_core::event::EventKind;
+use turnbuckle_core::event::{Event, EventKind};
 use turnbuckle_core::ids::TurnId;
 use turnbuckle_core::machine::{Decision, Input, Recorded, Superseded};
 use turnbuckle_core::message::{Asks, CardStatus, Message, MessageState};
@@ -135,10 +135,11 @@ pub async fn every_kind_of_event_and_input_survives(store: Subject) {
     for kind in kinds {
         let mut next = event(&key, "t", owner.seq);
         (next.kind, next.epoch) = (kind, 3);
-        commit.events.push(next);
+        commit.events.push(&next);
         owner.seq += 1;
     }
-    let (journal, events) = (commit.journal.clone(), commit.events.clone());
+    let journal = commit.journal.clone();
+    let events: Vec<_> = commit.events.iter().collect();
     owner.write(commit).await;
     assert_eq!(store.load(&key).await.unwrap().turn.unwrap().journal, journal);
     assert_eq!(store.events(&key, 0, 100).await.unwrap(), events);
@@ -267,6 +268,16 @@ pub async fn a_commit_about_another_turn_is_refused(store: Subject) {
     assert_eq!(again, Conflict::TurnOpen { open: "t1".into(), refused: "t1".into() });
 }
 
+/// The same commit, but that its first event was at another moment.
+fn with_another_first_event(mut commit: Commit) -> Commit {
+    let changed = commit.events.iter().enumerate().map(|(n, event)| {
+        let at = if n == 0 { at(77) } else { event.at };
+        Event { at, ..event }
+    });
+    commit.events = changed.collect();
+    commit
+}
+
 /// A commit whose answer was lost may be sent again.
 pub async fn a_repeated_commit_gives_the_same_answer(store: Subject) {
     let key = key("s");
@@ -280,8 +291,7 @@ pub async fn a_repeated_commit_gives_the_same_answer(store: Subject) {
         let after = everything(&store, &key).await;
         assert_eq!(owner.write(commit.clone()).await, first);
         assert_eq!(everything(&store, &key).await, after);
-        let mut changed = commit;
-        changed.events[0].at = at(77);
+        let changed = with_another_first_event(commit);
         assert!(matches!(store.commit(changed).await, Err(crate::StoreError::Conflict { .. })));
     }
 }
@@ -320,8 +330,7 @@ pub async fn a_commit_gives_the_session_back_when_no_input_waits(store: Subject)
     assert_eq!(everything(&store, &key).await, after);
     let mut heir = Owner::claim(&store, &key, "two", at(3)).await;
     assert!(owner.write(pause.clone()).await.released);
-    let mut another = pause;
-    another.events[0].at = at(77);
+    let another = with_another_first_event(pause);
     assert!(matches!(store.commit(another).await, Err(crate::StoreError::Fenced { .. })));
 
     heir.n = 2;

@@ -204,7 +204,7 @@ pub async fn usage_counts_every_call_once(store: Subject) {
         for (ms, model, output) in [(0, "cheap", 1), (1, "dear", 2), (DAY, "cheap", 4)] {
             let mut commit = owner.commit(at(ms));
             commit.account = (model == "dear").then(|| "k_1".into());
-            commit.events = vec![usage_event(&key, owner.seq, ms, model, output)];
+            commit.events.push(&usage_event(&key, owner.seq, ms, model, output));
             owner.write(commit.clone()).await;
             owner.write(commit.clone()).await;
             commit.fence += 1;
@@ -290,7 +290,7 @@ pub async fn usage_is_the_same_elsewhere(store: Subject) {
         for (ms, account) in [(0, None), (1, Some("k_1")), (2, Some("k_2"))] {
             let mut commit = owner.commit(at(ms));
             commit.account = account.map(Into::into);
-            commit.events = vec![usage_event(&key, owner.seq, ms, "dear", 5)];
+            commit.events.push(&usage_event(&key, owner.seq, ms, "dear", 5));
             owner.write(commit).await;
             owner.seq += 1;
         }

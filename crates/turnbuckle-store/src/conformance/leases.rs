@@ -162,7 +162,7 @@ async fn serve(store: &Subject, key: &SessionKey, name: &str) {
         let mut commit = crate::model::Commit::new(key.clone(), fence, at(1));
         for item in store.inbox(key).await.unwrap() {
             commit.consumed.push(item.n);
-            commit.events.push(super::sample::event(key, "t", seq));
+            commit.events.push(&super::sample::event(key, "t", seq));
             seq += 1;
         }
         store.commit(commit).await.unwrap();

@@ -217,7 +217,7 @@ impl Owner {
             self.n += 1;
         }
         for _ in 0..events {
-            commit.events.push(event(&self.key, turn, self.seq));
+            commit.events.push(&event(&self.key, turn, self.seq));
             self.seq += 1;
         }
     }

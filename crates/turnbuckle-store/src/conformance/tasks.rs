@@ -31,7 +31,7 @@ async fn with_tasks(store: &Arc<dyn Store>, key: &SessionKey, references: &[&str
     owner.write(open).await;
     let mut step = owner.commit(at(2));
     for reference in references {
-        step.events.push(started(key, owner.seq, reference));
+        step.events.extend([started(key, owner.seq, reference)]);
         owner.seq += 1;
     }
     owner.write(step.clone()).await;

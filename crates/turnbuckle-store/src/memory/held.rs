@@ -286,7 +286,7 @@ impl Held {
         let log = self.turns.iter().rev().find(|log| Some(&log.turn.id) == last.turn.as_ref());
         let before = self.row.next_seq.saturating_sub(1 + last.events as u64);
         let journal = log.map_or("", |log| &log.journal.text);
-        self.events.after(before).zip(&commit.events).all(|(kept, new)| kept == *new)
+        self.events.after(before).eq(commit.events.iter())
             && Lines::of(&commit.journal).is_ok_and(|lines| journal.ends_with(&lines.text))
     }
 
@@ -360,7 +360,7 @@ impl Held {
                 events: commit.events.len(),
             });
         }
-        self.events.extend(commit.events);
+        self.events.append(commit.events);
         self.events.shrink();
         if let Some(id) = self.row.turn.clone()
             && let Some(log) = self.turns.iter_mut().rev().find(|log| log.turn.id == id)

@@ -13,9 +13,9 @@ use crate::work::{
     LOST, imported_job, known_job, new_job, new_schedule, place, started, task_place, waits_for,
 };
 use std::collections::{BTreeMap, BTreeSet};
-use turnbuckle_core::event::Event;
-use turnbuckle_core::ids::{SessionId, TenantId};
+use turnbuckle_core::ids::{SessionId, SessionKey, TenantId};
 use turnbuckle_core::json::Json;
+use turnbuckle_core::pack::Packed;
 use turnbuckle_core::time::Timestamp;
 
 const NO_JOB: StoreError = StoreError::NotFound { what: "job" };
@@ -132,12 +132,12 @@ impl Work {
     }
 
     /// Records what events say was started.
-    pub(super) fn start(&mut self, tenant: &TenantId, events: &[Event]) {
+    pub(super) fn start(&mut self, session: &SessionKey, events: &Packed) {
         for (event, call, kind, reference) in started(events) {
-            let key = TaskKey::new(tenant.clone(), kind, reference);
+            let key = TaskKey::new(session.tenant.clone(), kind, reference);
             self.tasks.entry(key.clone()).or_insert_with(|| Task {
                 key,
-                session: event.session.clone(),
+                session: session.id.clone(),
                 turn: event.turn.clone(),
                 call: call.clone(),
                 status: TaskStatus::Running,

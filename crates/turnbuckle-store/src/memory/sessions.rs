@@ -12,9 +12,9 @@ use crate::model::{
 use crate::words::Search;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use turnbuckle_core::event::Event;
 use turnbuckle_core::ids::{SessionId, TenantId};
 use turnbuckle_core::message::SystemBody;
+use turnbuckle_core::pack::Whole;
 use turnbuckle_core::time::Timestamp;
 
 impl Inner {
@@ -131,14 +131,14 @@ impl Inner {
             return Err(foreign_card());
         }
         let journal = Lines::of(&commit.journal)?;
-        let calls = metering(&held.row, &commit.events, &commit.account);
+        let calls = metering(&held.row, commit.events.wholes(), &commit.account);
         for card in &commit.cards {
             if matches!(card.body, SystemBody::Approval(_)) {
                 self.cards.insert(card.id.clone(), commit.key.id.clone());
             }
         }
         self.usage.extend(calls);
-        self.work.start(&commit.key.tenant, &commit.events);
+        self.work.start(&commit.key, &commit.events);
         for new in &commit.allowances {
             self.allow(&commit.key.tenant, new);
         }
@@ -168,7 +168,11 @@ impl Inner {
         let journals = export.turns.iter().map(|log| Lines::of(&log.journal));
         let journals = journals.collect::<Result<Vec<_>, _>>()?;
         if usage == ImportedUsage::FromEvents {
-            self.usage.extend(metering(&export.session, &export.events, &None));
+            self.usage.extend(metering(
+                &export.session,
+                export.events.iter().map(Whole::from),
+                &None,
+            ));
         }
         self.cards.extend(cards.into_iter().map(|card| (card, id.clone())));
         for task in &export.tasks {
@@ -187,7 +191,11 @@ fn foreign_card() -> StoreError {
 }
 
 /// The model calls that events record.
-fn metering(row: &Session, events: &[Event], account: &Option<Arc<str>>) -> Vec<MeteredCall> {
+fn metering<'a>(
+    row: &Session,
+    events: impl Iterator<Item = Whole<'a>>,
+    account: &Option<Arc<str>>,
+) -> Vec<MeteredCall> {
     metered_calls(events)
         .map(|(event, call)| {
             let (model, sum) = metered(call);

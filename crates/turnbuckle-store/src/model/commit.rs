@@ -7,12 +7,12 @@ use crate::model::SessionKey;
 use crate::model::SessionStatus;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use turnbuckle_core::event::Event;
 use turnbuckle_core::ids::TurnId;
 use turnbuckle_core::machine::Recorded;
 use turnbuckle_core::message::Message;
 use turnbuckle_core::message::SystemMessage;
 use turnbuckle_core::outcome::Outcome;
+use turnbuckle_core::pack::Packed;
 use turnbuckle_core::time::Timestamp;
 
 /// Where a turn stands.
@@ -67,7 +67,7 @@ pub struct Commit {
     /// Entries of the open turn, continuing where its journal ends (0 for a new turn).
     pub journal: Vec<Recorded>,
     /// Events, continuing at the session's `next_seq`.
-    pub events: Vec<Event>,
+    pub events: Packed,
     /// Messages in order: a known id is replaced in place, a new one is appended.
     pub messages: Vec<Message>,
     /// Cards. Each is also a message of the session, appended after `messages` (replaced when known), and can be found by id.
@@ -115,7 +115,7 @@ impl Commit {
             now,
             open_turn: None,
             journal: Vec::new(),
-            events: Vec::new(),
+            events: Packed::default(),
             messages: Vec::new(),
             cards: Vec::new(),
             captured: Vec::new(),

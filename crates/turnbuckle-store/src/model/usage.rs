@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use turnbuckle_core::event::{Event, EventKind};
+use turnbuckle_core::event::EventKind;
 use turnbuckle_core::ids::{AgentName, SessionId, TenantId, TurnId, UserId};
+use turnbuckle_core::pack::Whole;
 use turnbuckle_core::time::Timestamp;
 use turnbuckle_core::usage::IterationUsage;
 
@@ -147,8 +148,10 @@ pub(crate) fn metered(call: &IterationUsage) -> (String, UsageSum) {
 }
 
 /// The model calls that events record.
-pub(crate) fn metered_calls(events: &[Event]) -> impl Iterator<Item = (&Event, &IterationUsage)> {
-    events.iter().filter_map(|event| match &event.kind {
+pub(crate) fn metered_calls<'a>(
+    events: impl Iterator<Item = Whole<'a>>,
+) -> impl Iterator<Item = (Whole<'a>, &'a IterationUsage)> {
+    events.filter_map(|event| match event.kind {
         EventKind::Usage { call, .. } => Some((event, &**call)),
         _ => None,
     })

@@ -12,8 +12,8 @@ use crate::work::started;
 use serde_json::{Map, Value, json};
 use sqlx::postgres::PgRow;
 use std::sync::Arc;
-use turnbuckle_core::event::Event;
 use turnbuckle_core::message::{Message, SystemBody, SystemMessage};
+use turnbuckle_core::pack::Whole;
 
 /// Bytes of one piece of a blob.
 pub(super) const PIECE: usize = 256 * 1024;
@@ -61,7 +61,7 @@ pub(super) async fn commit(lent: &mut Lent<'_>, commit: &Commit) -> Result<Commi
     let events = if commit.events.is_empty() { None } else { Some(text(&commit.events)?) };
     let written = Written { commit, checked, journal, events };
     if bare(commit) {
-        let sql = if metered_calls(&commit.events).next().is_none() {
+        let sql = if metered_calls(commit.events.wholes()).next().is_none() {
             step(STEP, &written)
         } else {
             with_usage(step(METERED_STEP, &written), commit)
@@ -171,7 +171,7 @@ fn step<'q>(sql: &'static str, written: &'q Written<'_>) -> Sql<'q> {
 }
 
 fn with_usage<'q>(sql: Sql<'q>, commit: &'q Commit) -> Sql<'q> {
-    let calls: Vec<_> = metered_calls(&commit.events)
+    let calls: Vec<_> = metered_calls(commit.events.wholes())
         .map(|(event, call)| {
             let (model, sum) = metered(call);
             (event.turn.as_str(), call.agent.as_str(), model, event.at.as_millis(), sum)
@@ -245,8 +245,9 @@ fn more(commit: &Commit) -> Result<Value, StoreError> {
         put("release", Value::Bool(true));
     }
     let account = commit.account.as_deref();
-    let usage: Vec<_> =
-        metered_calls(&commit.events).map(|(e, call)| usage_row(e, call, account)).collect();
+    let usage: Vec<_> = metered_calls(commit.events.wholes())
+        .map(|(e, call)| usage_row(e, call, account))
+        .collect();
     if !usage.is_empty() {
         put("usage", Value::Array(usage));
     }
@@ -317,7 +318,7 @@ fn allowance_row(new: &Allowance) -> Result<Value, StoreError> {
 }
 
 fn usage_row(
-    event: &Event,
+    event: Whole<'_>,
     call: &turnbuckle_core::usage::IterationUsage,
     account: Option<&str>,
 ) -> Value {

@@ -11,8 +11,8 @@ use crate::sql::{Cells, TASK, item, name, number, task, text};
 use crate::work::{place_of, started, task_place};
 use serde_json::{Value, json};
 use sqlx::{Postgres, QueryBuilder};
-use turnbuckle_core::event::Event;
 use turnbuckle_core::json::Json;
+use turnbuckle_core::pack::{Packed, Whole};
 use turnbuckle_core::time::Timestamp;
 
 const NO_TASK: StoreError = StoreError::NotFound { what: "task" };
@@ -26,8 +26,8 @@ macro_rules! task_row {
 pub(super) use task_row;
 
 /// The tasks that events say were started, as `commit_step` takes them.
-pub(super) fn rows(events: &[Event]) -> Vec<Value> {
-    let row = |(event, call, kind, reference): (&Event, &turnbuckle_core::ids::CallId, _, _)| {
+pub(super) fn rows(events: &Packed) -> Vec<Value> {
+    let row = |(event, call, kind, reference): (Whole<'_>, &turnbuckle_core::ids::CallId, _, _)| {
         json!({
             "kind": kind,
             "reference": reference,

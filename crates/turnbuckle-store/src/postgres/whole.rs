@@ -23,6 +23,7 @@ use std::collections::HashMap;
 use turnbuckle_core::event::Event;
 use turnbuckle_core::ids::{SessionId, TurnId};
 use turnbuckle_core::message::Message;
+use turnbuckle_core::pack::Whole;
 
 /// So many events of an imported session are kept in one row.
 const EVENTS_PER_STEP: usize = 64;
@@ -397,7 +398,7 @@ async fn write_turns(lent: &mut Lent<'_>, export: &Export) -> Result<(), StoreEr
 }
 
 async fn write_usage(lent: &mut Lent<'_>, export: &Export) -> Result<(), StoreError> {
-    let rows = metered_calls(&export.events).map(|(event, call)| {
+    let rows = metered_calls(export.events.iter().map(Whole::from)).map(|(event, call)| {
         let (model, sum) = metered(call);
         json!({
             "person": export.session.user.as_str(),

@@ -20,6 +20,7 @@ use crate::work::started;
 use sqlx::sqlite::SqliteRow;
 use turnbuckle_core::event::Event;
 use turnbuckle_core::message::{Message, SystemBody, SystemMessage};
+use turnbuckle_core::pack::Whole;
 use turnbuckle_core::time::Timestamp;
 
 /// Bytes of one piece of a blob.
@@ -218,7 +219,7 @@ impl<'a> Written<'a> {
             .bind(int(commit.journal.len() as u64))?
             .bind(journal.clone())?
             .bind(events.clone())?
-            .bind(usage(&commit.events, commit.account.as_deref())?)?;
+            .bind(usage(commit.events.wholes(), commit.account.as_deref())?)?;
         Ok(())
     }
 
@@ -326,7 +327,10 @@ impl<'a> Written<'a> {
 }
 
 /// What the model calls among events cost: a JSON array with an array for each, in the order of `step_in`.
-fn usage(events: &[Event], account: Option<&str>) -> Result<Option<String>, StoreError> {
+fn usage<'a>(
+    events: impl Iterator<Item = Whole<'a>>,
+    account: Option<&str>,
+) -> Result<Option<String>, StoreError> {
     let calls: Vec<_> = metered_calls(events)
         .map(|(event, call)| {
             let (model, sum) = metered(call);
@@ -347,7 +351,7 @@ pub(super) fn meter(
     session: &str,
     events: &[Event],
 ) -> Result<(), StoreError> {
-    let Some(usage) = usage(events, None)? else { return Ok(()) };
+    let Some(usage) = usage(events.iter().map(Whole::from), None)? else { return Ok(()) };
     script
         .add(
             "INSERT INTO usage (tenant, user, session, turn, agent, model, at, \

@@ -10,8 +10,8 @@ use crate::sqlite::inbox::post_once;
 use crate::sqlite::link::{Link, Script};
 use crate::sqlite::rows::get;
 use crate::work::{place_of, started, task_place};
-use turnbuckle_core::event::Event;
 use turnbuckle_core::json::Json;
+use turnbuckle_core::pack::Packed;
 use turnbuckle_core::time::Timestamp;
 
 const NO_TASK: StoreError = StoreError::NotFound { what: "task" };
@@ -20,7 +20,7 @@ const NO_TASK: StoreError = StoreError::NotFound { what: "task" };
 pub(super) fn start(
     script: &mut Script,
     key: &SessionKey,
-    events: &[Event],
+    events: &Packed,
 ) -> Result<(), StoreError> {
     for (event, call, kind, reference) in started(events) {
         script

@@ -72,7 +72,7 @@ impl Writer {
             let (session, turn) = (self.key.id.clone(), TurnId::from(TURN));
             let seq = self.seq + u64::from(i);
             let agent = "main".into();
-            commit.events.push(Event { seq, epoch: 0, at, session, turn, agent, kind });
+            commit.events.extend([Event { seq, epoch: 0, at, session, turn, agent, kind }]);
         }
         for step in 0..2 {
             let data = Arc::new(json!({"text": "x".repeat(300)}));
