@@ -221,6 +221,25 @@ async fn lost_connections_are_replaced() {
     assert_eq!(store.inbox(&key).await.unwrap().len(), 2, "it opens again when it is used");
 }
 
+/// Right after much was stored the planner takes a look at one session for expensive, and would compile it for longer than it
+/// takes a hundred times over.
+#[tokio::test]
+async fn statements_are_never_compiled() {
+    let Some(schema) = Schema::new().await else { return };
+    let store = schema.open().await;
+    schema
+        .run(
+            "CREATE FUNCTION watch() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+             IF current_setting('jit') <> 'off' THEN RAISE EXCEPTION 'it may be compiled'; END IF; \
+             RETURN NEW; END $$",
+        )
+        .await;
+    schema
+        .run("CREATE TRIGGER watch BEFORE INSERT ON sessions FOR EACH ROW EXECUTE FUNCTION watch()")
+        .await;
+    store.create_session(new_session(&key("s"), at(0))).await.unwrap();
+}
+
 /// What cannot be reached is named as such, and may be tried again.
 #[tokio::test]
 async fn a_database_that_is_not_there_is_unavailable() {

@@ -7,7 +7,7 @@ use super::fail::{failed, lost};
 use crate::error::StoreError;
 use sqlx::postgres::{PgArguments, PgConnectOptions, PgRow};
 use sqlx::query::Query;
-use sqlx::{ConnectOptions, Connection, PgConnection, Postgres};
+use sqlx::{ConnectOptions, Connection, Executor, PgConnection, Postgres};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -81,8 +81,16 @@ impl Pool {
     }
 
     async fn open<'a>(&'a self, permit: SemaphorePermit<'a>) -> Result<Lent<'a>, StoreError> {
-        let conn = soon(self.patience, self.options.connect()).await.map_err(failed)?;
+        let conn = soon(self.patience, self.connect()).await.map_err(failed)?;
         Ok(Lent { pool: self, conn: Some(conn), _permit: permit, state: State::Clean })
+    }
+
+    async fn connect(&self) -> Result<PgConnection, sqlx::Error> {
+        let mut conn = self.options.connect().await?;
+        // The planner compiles what it believes to be expensive, as it does a look at one row of a table that was filled just
+        // now and not analyzed yet. Nothing here is, and compiling takes a hundred times longer than the statement.
+        conn.execute("SET jit = off").await?;
+        Ok(conn)
     }
 
     /// Closes the connections that nobody uses.
