@@ -56,7 +56,8 @@ impl Json {
 
     /// Pieces that are JSON already, as elements of the list that is open.
     pub fn elements(&mut self, pieces: &[Bytes]) -> &mut Self {
-        self.0.reserve(pieces.iter().map(|p| p.len() + 1).sum::<usize>() + 64);
+        // They are most of a request and its end, so nothing is gained by room for as much again.
+        self.0.reserve_exact(pieces.iter().map(|p| p.len() + 1).sum::<usize>() + 64);
         for piece in pieces {
             self.comma();
             self.0.extend_from_slice(piece);

@@ -199,9 +199,12 @@ impl DeltaBuffer {
         let now = Instant::now();
         // What is read at a steady pace may fill a batch just before it is due.
         let full = inner.ready.len() > usize::from(inner.pace.is_steady());
-        if inner.last.is_none_or(|last| now >= last + BATCH_EARLY) {
-            let open = inner.open.take();
-            inner.ready.extend(open);
+        if inner.last.is_none_or(|last| now >= last + BATCH_EARLY)
+            && let Some(open) = inner.open.take()
+        {
+            // Mostly it is the only one.
+            inner.ready.reserve_exact(1);
+            inner.ready.push(open);
         }
         if !inner.ready.is_empty() {
             inner.last = Some(now);

@@ -39,6 +39,9 @@ use turnbuckle_core::tool::SideEffect;
 use turnbuckle_store::StoreError;
 use work::Work;
 
+/// Events that a turn keeps room for while it streams.
+const FEW: usize = 4;
+
 /// Why a driver had to leave a turn before its end. What was stored stays; the turn is taken up again from there.
 #[derive(Debug, thiserror::Error)]
 pub enum DriveError {
@@ -222,7 +225,11 @@ impl Driver {
     /// Hands out what need not wait for the store.
     fn publish(&mut self) {
         if self.must_store == Store::Later {
-            self.outlet.push_all(std::mem::take(&mut self.unpublished));
+            self.outlet.push_all(self.unpublished.drain(..));
+            // Room for what streams is kept, room for more is not.
+            if self.unpublished.capacity() > FEW {
+                self.unpublished = Vec::new();
+            }
         }
     }
 
@@ -232,6 +239,7 @@ impl Driver {
             return;
         }
         let epoch = self.turn.epoch();
+        self.unpublished.reserve_exact(self.out.events.len());
         let events = self.out.events.drain(..).map(|emitted| {
             let seq = self.next_seq;
             self.next_seq += 1;

@@ -17,16 +17,46 @@ pub(crate) struct Outlet(Arc<Given>);
 
 #[derive(Default)]
 struct Given {
-    events: Mutex<VecDeque<Event>>,
+    events: Mutex<Queue>,
     /// Events that are not stored yet, whether they were given or not.
     loose: Mutex<Packed>,
     committed: AtomicU64,
     lost: AtomicBool,
 }
 
+/// Events in the order in which they are taken. A turn that streams gives one at a time, again and again, which takes no list;
+/// making and giving back one for each would leave holes in the heap.
+#[derive(Default)]
+struct Queue {
+    next: Option<Event>,
+    /// What comes behind it.
+    more: VecDeque<Event>,
+}
+
+impl Queue {
+    fn push(&mut self, event: Event) {
+        if self.next.is_none() {
+            self.next = Some(event);
+        } else {
+            self.more.push_back(event);
+        }
+    }
+
+    fn pop(&mut self) -> Option<Event> {
+        let next = self.next.take()?;
+        self.next = self.more.pop_front();
+        if self.next.is_none() {
+            // A turn that waits holds no room for what it gave.
+            self.more = VecDeque::new();
+        }
+        Some(next)
+    }
+}
+
 impl Outlet {
     pub(crate) fn push_all(&self, events: impl IntoIterator<Item = Event>) {
-        self.0.events.lock().unwrap_or_else(PoisonError::into_inner).extend(events);
+        let mut queue = self.queue();
+        events.into_iter().for_each(|event| queue.push(event));
     }
 
     /// An event that is to be stored.
@@ -55,14 +85,11 @@ impl Outlet {
     }
 
     fn pop(&self) -> Option<Event> {
-        let mut events = self.0.events.lock().unwrap_or_else(PoisonError::into_inner);
-        // Most who ask find nothing, and have no use for the room of an event either.
-        let next = events.pop_front()?;
-        if events.is_empty() {
-            // A turn that waits holds no room for what it gave.
-            *events = VecDeque::new();
-        }
-        Some(next)
+        self.queue().pop()
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.0.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -183,5 +210,33 @@ impl Drop for TurnStream {
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(drive);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use turnbuckle_core::event::EventKind;
+
+    fn event(seq: u64) -> Event {
+        let kind = EventKind::TurnAborted {
+            reason: turnbuckle_core::outcome::AbortReason::Superseded,
+            usage: Box::default(),
+        };
+        let (session, turn, agent) = ("s".into(), "t".into(), "main".into());
+        Event { seq, epoch: 0, at: Default::default(), session, turn, agent, kind }
+    }
+
+    #[test]
+    fn events_are_taken_in_the_order_in_which_they_were_put_in() {
+        let outlet = Outlet::default();
+        let (mut put, mut got) = (0..20, Vec::new());
+        // One at a time, several, and some while others still lie there.
+        for (more, taken) in [(1, 1), (3, 1), (2, 4), (0, 1), (5, 2), (9, 12)] {
+            outlet.push_all(put.by_ref().take(more).map(event));
+            got.extend((0..taken).filter_map(|_| outlet.pop()).map(|event| event.seq));
+        }
+        assert_eq!(got, (0..20).collect::<Vec<_>>());
+        assert!(outlet.pop().is_none());
     }
 }

@@ -302,7 +302,9 @@ impl Owner {
                     }
                 }
                 let options = TurnOptions::deserialize(&*options).unwrap_or_default();
-                self.begin(message, options, item.n).await
+                // Boxed, so that what opening takes has no room while the turn runs.
+                let driver = Box::pin(self.open(message, options, item.n)).await?;
+                self.drive(driver).await
             }
             (Posted::Stop { turn, .. }, Some(log))
                 if turn.as_ref().is_none_or(|t| *t == log.turn.id) =>
@@ -350,12 +352,12 @@ impl Owner {
     }
 
     /// Opens a turn with a message.
-    async fn begin(
+    async fn open(
         &mut self,
         message: Box<UserMessage>,
         options: TurnOptions,
         n: u64,
-    ) -> Result<(), DriveError> {
+    ) -> Result<Box<Driver>, DriveError> {
         self.parts.control.next_turn();
         self.refresh().await?;
         let Opening { turn, runtime, open, keep } = self.opening(*message, options)?;
@@ -367,10 +369,10 @@ impl Owner {
         }
         driver.feed(Input::Begin)?;
         tell_replaced(&mut driver)?;
-        self.drive(driver).await
+        Ok(driver)
     }
 
-    /// What a turn begins with. Apart from [`Owner::begin`], so that what it is made of takes no room while the turn runs.
+    /// What a turn begins with. Apart from [`Owner::open`], so that what it is made of takes no room while the turn runs.
     fn opening(&self, message: UserMessage, options: TurnOptions) -> Result<Opening, DriveError> {
         self.state.set_surroundings(message.surroundings.clone());
         let info = self.info(&message, options.mode, options.account.clone());

@@ -141,7 +141,13 @@ async fn together(stream: &mut TurnStream) -> Vec<Event> {
     poll_fn(|cx| {
         while events.len() < BATCH {
             match stream.poll_next_unpin(cx) {
-                Poll::Ready(Some(event)) => events.push(event),
+                Poll::Ready(Some(event)) => {
+                    if events.is_empty() {
+                        // A turn that streams mostly gives one at a time.
+                        events.reserve_exact(1);
+                    }
+                    events.push(event);
+                }
                 Poll::Ready(None) => break,
                 Poll::Pending if events.is_empty() => return Poll::Pending,
                 Poll::Pending => break,

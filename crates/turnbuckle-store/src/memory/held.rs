@@ -51,33 +51,40 @@ impl Log {
 }
 
 /// Entries of a journal, each as a line of JSON. They are read when a turn is taken up and at no other time, and as text they
-/// take half the room.
+/// take half the room. What came together lies together: one text that grew with each commit would have to be moved each time,
+/// to where there is room for all of it.
 #[derive(Default)]
 pub(super) struct Lines {
-    text: String,
+    pieces: Vec<Box<str>>,
     count: usize,
 }
 
 impl Lines {
     pub(super) fn of(entries: &[Recorded]) -> Result<Self, StoreError> {
-        let mut lines = Self::default();
+        let mut text = String::new();
         for entry in entries {
             let line = serde_json::to_string(entry).map_err(unreadable)?;
-            room::append(&mut lines.text, &line);
-            room::append(&mut lines.text, "\n");
-            lines.count += 1;
+            room::append(&mut text, &line);
+            room::append(&mut text, "\n");
         }
-        Ok(lines)
+        let pieces = if text.is_empty() { Vec::new() } else { vec![text.into_boxed_str()] };
+        Ok(Self { pieces, count: entries.len() })
     }
 
-    fn extend(&mut self, more: &Self) {
-        room::append(&mut self.text, &more.text);
+    fn extend(&mut self, more: Self) {
+        for piece in more.pieces {
+            room::push(&mut self.pieces, piece);
+        }
         self.count += more.count;
+    }
+
+    fn ends_with(&self, last: &Self) -> bool {
+        self.pieces.ends_with(&last.pieces)
     }
 
     fn read(&self) -> Result<Vec<Recorded>, StoreError> {
         let entry = |line| serde_json::from_str(line).map_err(unreadable);
-        self.text.lines().map(entry).collect()
+        self.pieces.iter().flat_map(|piece| piece.lines()).map(entry).collect()
     }
 }
 
@@ -285,9 +292,10 @@ impl Held {
     fn ends_with(&self, last: &Last, commit: &Commit) -> bool {
         let log = self.turns.iter().rev().find(|log| Some(&log.turn.id) == last.turn.as_ref());
         let before = self.row.next_seq.saturating_sub(1 + last.events as u64);
-        let journal = log.map_or("", |log| &log.journal.text);
+        let empty = Lines::default();
+        let journal = log.map_or(&empty, |log| &log.journal);
         self.events.after(before).eq(commit.events.iter())
-            && Lines::of(&commit.journal).is_ok_and(|lines| journal.ends_with(&lines.text))
+            && Lines::of(&commit.journal).is_ok_and(|lines| journal.ends_with(&lines))
     }
 
     /// What only this session can tell of a commit.
@@ -365,7 +373,7 @@ impl Held {
         if let Some(id) = self.row.turn.clone()
             && let Some(log) = self.turns.iter_mut().rev().find(|log| log.turn.id == id)
         {
-            log.journal.extend(&journal);
+            log.journal.extend(journal);
             if let Some(change) = commit.turn {
                 log.turn.status = change.status;
                 log.turn.outcome = change.outcome;
