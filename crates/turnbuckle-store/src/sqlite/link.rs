@@ -9,9 +9,12 @@ use crate::sqlite::fail::failed;
 use futures_util::FutureExt;
 use sqlx::sqlite::{SqliteArguments, SqliteConnectOptions, SqliteRow};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Encode, Sqlite, SqliteConnection, Type};
+use std::future::poll_fn;
 use std::ops::{Deref, DerefMut};
+use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::{Mutex, MutexGuard};
+use tracing::dispatcher::{Dispatch, with_default};
 
 /// SQL text with its arguments; several statements run in one trip to the connection's thread.
 #[derive(Default)]
@@ -127,7 +130,7 @@ impl Link {
         let conn = self.conn.as_mut().ok_or(sqlx::Error::PoolClosed)?;
         let Script { sql, args, uncached } = script;
         let query = sqlx::query_with(AssertSqlSafe(sql), args).persistent(!uncached);
-        let result = query.fetch_all(conn).await;
+        let result = outside_spans(query.fetch_all(conn)).await;
         if let Err(sqlx::Error::WorkerCrashed | sqlx::Error::Io(_)) = result {
             self.conn = None;
         }
@@ -161,7 +164,15 @@ impl Link {
 
 /// Leaves a transaction if there is one; without one SQLite answers with an error of no interest.
 async fn rollback(conn: &mut SqliteConnection) {
-    let _ = sqlx::query("ROLLBACK").execute(conn).await;
+    let _ = outside_spans(sqlx::query("ROLLBACK").execute(conn)).await;
+}
+
+/// Does something in no span. A statement takes the current one to the connection's thread, which lets go of it some time after
+/// the answer: the span would end later than what it stands for, and not at all when the process ends with that. Nor is what one
+/// turn writes for another of its span.
+async fn outside_spans<F: Future>(work: F) -> F::Output {
+    let mut work = pin!(work);
+    poll_fn(|cx| with_default(&Dispatch::none(), || work.as_mut().poll(cx))).await
 }
 
 /// A link in use.
@@ -216,5 +227,41 @@ impl Links {
             link.lock().await.close().await.map_err(failed)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use tracing::span::{Attributes, Id};
+    use tracing::{Instrument, Subscriber, info_span};
+    use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+    use tracing_subscriber::registry::LookupSpan;
+
+    struct Open(Arc<AtomicUsize>);
+
+    impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Open {
+        fn on_new_span(&self, _: &Attributes<'_>, _: &Id, _: Context<'_, S>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+
+        fn on_close(&self, _: Id, _: Context<'_, S>) {
+            self.0.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_span_has_ended_when_its_work_has() {
+        let open = Arc::new(AtomicUsize::new(0));
+        let subscriber = tracing_subscriber::registry().with(Open(open.clone()));
+        let _default = tracing::subscriber::set_default(subscriber);
+        let mut link = Link::new(SqliteConnectOptions::new().in_memory(true));
+        for _ in 0..2_000 {
+            let span = info_span!("a turn");
+            assert_eq!(open.load(Ordering::SeqCst), 1);
+            link.run(Script::new("SELECT 1")).instrument(span).await.unwrap();
+            assert_eq!(open.load(Ordering::SeqCst), 0);
+        }
     }
 }
