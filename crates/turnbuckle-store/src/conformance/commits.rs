@@ -162,12 +162,7 @@ pub async fn every_kind_of_event_and_input_survives(store: Subject) {
 pub async fn a_known_message_is_replaced_in_place(store: Subject) {
     let key = key("s");
     let mut owner = Owner::of_new(&store, &key).await;
-    let open = owner.open("t1");
-    owner.write(open).await;
-    let pause = owner.pause("t1", Asks::Decision);
-    owner.write(pause).await;
-    let mut finish = owner.finish("t1");
-    finish.cards.push(card("t1", Asks::Decision, CardStatus::Approved));
+    let mut finish = owner.approved("t1").await;
     finish.messages.push(Message::User(user_message("t9", "new")));
     owner.write(finish).await;
     let state = MessageState::Finished { outcome: Outcome::Completed };

@@ -238,6 +238,17 @@ impl Owner {
         commit
     }
 
+    /// Opens a turn and pauses it for a decision; gives the commit that ends it with the decision made.
+    pub async fn approved(&mut self, turn: &str) -> Commit {
+        let open = self.open(turn);
+        self.write(open).await;
+        let pause = self.pause(turn, Asks::Decision);
+        self.write(pause).await;
+        let mut finish = self.finish(turn);
+        finish.cards.push(card(turn, Asks::Decision, CardStatus::Approved));
+        finish
+    }
+
     /// A commit that pauses a turn with a card.
     pub fn pause(&mut self, turn: &str, asks: Asks) -> Commit {
         let mut commit = self.commit(at(2));

@@ -1,7 +1,7 @@
 //! Sessions set aside, shown, and taken elsewhere.
 
 use super::sample::{
-    Owner, Subject, at, card, card_id, conflict, everything, key, message, missing, new_session,
+    Owner, Subject, at, card_id, conflict, everything, key, message, missing, new_session,
 };
 use crate::error::{Conflict, StoreError};
 use crate::memory::MemoryStore;
@@ -10,7 +10,7 @@ use crate::model::{
     Released, Session, SessionKey, SessionStatus, View,
 };
 use std::sync::Arc;
-use turnbuckle_core::message::{Asks, CardStatus};
+use turnbuckle_core::message::Asks;
 
 /// A session whose turn cannot be gone on with is left alone, until somebody sees to it.
 pub async fn a_parked_session_waits_for_somebody(store: Subject) {
@@ -63,12 +63,7 @@ pub async fn a_fork_and_what_it_came_from_are_taken_along(store: Subject) {
     let from: Subject = Arc::new(MemoryStore::new());
     let (original, copy) = (key("s"), key("copy"));
     let mut owner = Owner::of_new(&from, &original).await;
-    let open = owner.open("t1");
-    owner.write(open).await;
-    let pause = owner.pause("t1", Asks::Decision);
-    owner.write(pause).await;
-    let mut finish = owner.finish("t1");
-    finish.cards.push(card("t1", Asks::Decision, CardStatus::Approved));
+    let finish = owner.approved("t1").await;
     owner.write(finish).await;
     let fork = Fork {
         from: original.clone(),
