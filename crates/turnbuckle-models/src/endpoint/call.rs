@@ -187,6 +187,7 @@ async fn next(
     poll_fn(|cx| {
         if !sink.is_ready() {
             *run = 0;
+            reply.leave();
             return Poll::Pending;
         }
         if *run >= RUN {

@@ -6,6 +6,7 @@
 //! of a read.
 
 use super::chunked::Chunked;
+use super::connection::Connection;
 use bytes::Bytes;
 use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Uri};
@@ -117,8 +118,13 @@ impl Direct {
         taken.shrink_to_fit();
         let whole = matches!(written, Ok(Sent::Whole));
         let reuse = if whole { Reuse::WhenRead } else { Reuse::Never };
-        let mut body =
-            DirectBody { open: None, stream: Some(stream), reuse, taken, home: self.clone() };
+        let mut body = DirectBody {
+            open: None,
+            stream: Some(Connection::Watched(stream)),
+            reuse,
+            taken,
+            home: self.clone(),
+        };
         match call.proceed() {
             Some(RecvResponseResult::RecvBody(call)) => {
                 let chunks = (call.body_mode() == BodyMode::Chunked).then(Chunked::new);
@@ -314,7 +320,7 @@ struct Open {
 pub(super) struct DirectBody {
     /// The reading of the body; none when it has ended.
     open: Option<Box<Open>>,
-    stream: Option<TcpStream>,
+    stream: Option<Connection>,
     reuse: Reuse,
     /// What was read and cannot be told yet: a piece of a chunk's frame, or what came along with the head.
     taken: Vec<u8>,
@@ -328,6 +334,13 @@ impl std::fmt::Debug for DirectBody {
 }
 
 impl DirectBody {
+    /// Nobody wants the next piece for now.
+    pub(super) fn leave(&mut self) {
+        if let Some(stream) = &mut self.stream {
+            stream.leave();
+        }
+    }
+
     /// The next piece.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, String>>> {
         let home = self.home.clone();
@@ -374,7 +387,7 @@ impl DirectBody {
             }
             let Some(stream) = &mut self.stream else { return Poll::Ready(Ok(None)) };
             let mut into = ReadBuf::new(input);
-            ready!(Pin::new(stream).poll_read(cx, &mut into))?;
+            ready!(stream.poll_read(cx, &mut into))?;
             let came = into.filled();
             if came.is_empty() {
                 let whole = call.can_proceed();
@@ -413,7 +426,7 @@ impl DirectBody {
             if self.taken.is_empty() {
                 let Some(stream) = &mut self.stream else { return Poll::Ready(Ok(None)) };
                 let mut into = ReadBuf::new(input);
-                ready!(Pin::new(stream).poll_read(cx, &mut into))?;
+                ready!(stream.poll_read(cx, &mut into))?;
                 if into.filled().is_empty() {
                     let whole = chunks.had_last();
                     self.ended(true);
@@ -447,6 +460,7 @@ impl DirectBody {
             && !must_close
             && self.reuse == Reuse::WhenRead
             && self.taken.is_empty()
+            && let Some(stream) = stream.watched()
         {
             self.home.give_back(stream);
         }

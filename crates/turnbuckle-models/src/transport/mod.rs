@@ -1,6 +1,7 @@
 //! How requests reach a provider: over HTTP, over HTTP with a recording, or from a recording alone.
 
 mod chunked;
+mod connection;
 mod direct;
 mod headers;
 mod http;

@@ -84,6 +84,14 @@ impl Reply {
         }
     }
 
+    /// Says that the next piece is not wanted for now. What comes then wakes nobody, not even the runtime where that can be;
+    /// [`poll_chunk`](Self::poll_chunk) still gives it.
+    pub fn leave(&mut self) {
+        if let Body::Direct(body) = &mut self.body {
+            body.leave();
+        }
+    }
+
     /// The rest of the body, cut after `limit` bytes.
     ///
     /// # Errors
