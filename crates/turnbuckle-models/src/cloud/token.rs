@@ -157,7 +157,7 @@ impl TokenSource {
             ],
             body: self.form()?,
         };
-        let mut reply = Box::pin(self.http.send(request)).await?;
+        let mut reply = self.http.send(request).await?;
         let status = reply.status();
         let body = read(&mut reply).await?;
         if !(200..300).contains(&status) {

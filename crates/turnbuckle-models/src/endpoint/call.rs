@@ -1,12 +1,13 @@
 //! One attempt: leave to call, request, answer.
 
-use super::{Endpoint, Health, Leave};
+use super::{Endpoint, Health, Leave, Pass};
 use crate::model::{CallFailure, DeltaSink};
-use crate::transport::{BodyFailure, Expired, Reply, Watch, complete_error, stated_limit};
+use crate::transport::{BodyFailure, Expired, Reply, Sending, Watch, complete_error, stated_limit};
 use bytes::Bytes;
 use std::future::poll_fn;
 use std::task::Poll;
 use std::time::{Duration, SystemTime};
+use tokio::sync::SemaphorePermit;
 use tokio::time::Instant;
 use turnbuckle_core::error::{ModelError, ModelErrorKind};
 use turnbuckle_core::model::{ModelDelta, ModelRequest, ModelResponse};
@@ -21,33 +22,39 @@ pub(super) async fn call(
     sink: &mut (dyn DeltaSink + '_),
 ) -> Result<ModelResponse, CallFailure> {
     let encoded = endpoint.codec.encode(request)?;
-    admitted(endpoint, &request.model, |leave| attempt(endpoint, encoded, request, leave, sink))
-        .await
+    let admitted = enter(endpoint).await?;
+    let sending = endpoint.transport.send(encoded);
+    let result = attempt(endpoint, sending, request, admitted.leave, sink).await;
+    admitted.learn(&request.model, result.as_ref().err().map(|failure| &failure.error));
+    result
 }
 
-/// Sends something as soon as that is allowed, and learns from how it went.
-async fn admitted<T, F>(
-    endpoint: &Endpoint,
-    model: &str,
-    send: impl FnOnce(Leave) -> F,
-) -> Result<T, CallFailure>
-where
-    F: Future<Output = Result<T, CallFailure>>,
-{
+/// Leave to send something. What becomes of it is to be told, see [`Admitted::learn`].
+struct Admitted<'a> {
+    endpoint: &'a Endpoint,
+    leave: Leave,
+    pass: Pass<'a>,
+    _permit: SemaphorePermit<'a>,
+}
+
+/// Waits until something may be sent.
+async fn enter(endpoint: &Endpoint) -> Result<Admitted<'_>, ModelError> {
     // The semaphore is fair: whoever waits longest goes first. It is never closed.
     let _permit = endpoint.permits.acquire().await.map_err(|_| closed())?;
     let leave = endpoint.pace.enter().await.map_err(|rest| held_back(endpoint, rest))?;
     let pass = endpoint.breaker.enter(Instant::now()).map_err(|rest| resting(endpoint, rest))?;
-    let result = send(leave).await;
-    match &result {
-        Ok(_) => pass.tell(Health::Answers),
-        Err(failure) => {
-            tracing::debug!(provider = %endpoint.name, %model, error = %failure.error, "model call failed");
-            pass.tell(Health::of(failure.error.kind));
-            hold_back(endpoint, leave, &failure.error);
-        }
+    Ok(Admitted { endpoint, leave, pass, _permit })
+}
+
+impl Admitted<'_> {
+    /// Learns from how it went: why it failed, if it did.
+    fn learn(self, model: &str, failed: Option<&ModelError>) {
+        let Self { endpoint, leave, pass, _permit } = self;
+        let Some(error) = failed else { return pass.tell(Health::Answers) };
+        tracing::debug!(provider = %endpoint.name, %model, %error, "model call failed");
+        pass.tell(Health::of(error.kind));
+        hold_back(endpoint, leave, error);
     }
-    result
 }
 
 /// Sends a request that is answered at once, and gives the answer's body.
@@ -56,7 +63,9 @@ pub(super) async fn exchange(
     encoded: turnbuckle_wire::EncodedRequest,
     model: &str,
 ) -> Result<Bytes, ModelError> {
-    let send = async |leave: Leave| {
+    let admitted = enter(endpoint).await?;
+    let leave = admitted.leave;
+    let exchanged = async {
         let mut reply = endpoint.transport.send(encoded).await?;
         if !(200..300).contains(&reply.status()) {
             return Err(refusal(endpoint, &mut reply).await);
@@ -65,11 +74,9 @@ pub(super) async fn exchange(
         let limit = usize::try_from(endpoint.max_response_bytes).unwrap_or(usize::MAX);
         reply.read(limit).await
     };
-    admitted(endpoint, model, |leave| async move {
-        Ok(within(endpoint.timeouts.first_byte(), send(leave)).await?)
-    })
-    .await
-    .map_err(|failure| failure.error)
+    let result = within(endpoint.timeouts.first_byte(), exchanged).await;
+    admitted.learn(model, result.as_ref().err());
+    result
 }
 
 /// What a refusal says about the calls that follow. An overload holds them back only when the provider says for how long;
@@ -85,24 +92,22 @@ fn hold_back(endpoint: &Endpoint, leave: Leave, error: &ModelError) {
 
 async fn attempt(
     endpoint: &Endpoint,
-    encoded: turnbuckle_wire::EncodedRequest,
+    mut sending: Sending<'_>,
     request: &ModelRequest,
     leave: Leave,
     sink: &mut (dyn DeltaSink + '_),
 ) -> Result<ModelResponse, CallFailure> {
     let limits = endpoint.timeouts;
     let mut watch = Watch::start(&endpoint.alarms, limits.first_byte(), limits.idle());
-    let mut reply = {
-        // Boxed, so that the long time of reading has no room for the short time of sending.
-        let mut send = Box::pin(endpoint.transport.send(encoded));
-        poll_fn(|cx| {
-            if let Poll::Ready(sent) = send.as_mut().poll(cx) {
-                return Poll::Ready(sent);
-            }
-            watch.poll(cx).map(|expired| Err(too_slow(endpoint, expired)))
-        })
-        .await?
-    };
+    let mut reply = poll_fn(|cx| {
+        if let Poll::Ready(sent) = sending.as_mut().poll(cx) {
+            return Poll::Ready(sent);
+        }
+        watch.poll(cx).map(|expired| Err(too_slow(endpoint, expired)))
+    })
+    .await?;
+    // It held the request, and an answer may stream for long.
+    drop(sending);
     if !(200..300).contains(&reply.status()) {
         let refused = async { Ok(refusal(endpoint, &mut reply).await) };
         let refused = Box::pin(within(limits.idle(), refused)).await;
@@ -110,17 +115,16 @@ async fn attempt(
     }
     endpoint.pace.accepted(leave, stated_limit(reply.headers(), SystemTime::now));
     let mut decoder = endpoint.codec.decoder_for(request);
-    match read(endpoint, &mut reply, decoder.as_mut(), &mut watch, sink).await {
-        Ok(response) => {
-            Box::pin(finish_reading(reply, &mut watch)).await;
-            Ok(response)
-        }
-        Err(mut error) => {
-            complete_error(&mut error, reply.headers(), SystemTime::now());
-            let partial = decoder.partial();
-            Err(CallFailure { error, partial: (!partial.blocks.is_empty()).then_some(partial) })
-        }
+    let result = read(endpoint, &mut reply, decoder.as_mut(), &mut watch, sink).await;
+    if result.is_ok() {
+        Box::pin(finish_reading(reply, &mut watch)).await;
+        return result.map_err(CallFailure::from);
     }
+    result.map_err(|mut error| {
+        complete_error(&mut error, reply.headers(), SystemTime::now());
+        let partial = decoder.partial();
+        CallFailure { error, partial: (!partial.blocks.is_empty()).then_some(partial) }
+    })
 }
 
 /// What a wait for the network ended with.

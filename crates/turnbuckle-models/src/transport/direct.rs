@@ -64,6 +64,9 @@ struct Scratch {
     body: Vec<u8>,
 }
 
+/// The head of an answer, and its body.
+pub(super) type Answered = (Response<()>, DirectBody);
+
 /// Why a request was not answered.
 pub(super) enum Refused {
     /// There is no connection.
@@ -82,59 +85,72 @@ impl Direct {
     }
 
     /// Sends a request whose URI is absolute, and gives the head of the answer.
-    pub(super) async fn send(
+    ///
+    /// # Errors
+    /// At once when the request is none that can be sent.
+    pub(super) fn send(
         self: &Arc<Self>,
         method: Method,
         uri: Uri,
         mut headers: HeaderMap,
         body: Bytes,
-    ) -> Result<(Response<()>, DirectBody), Refused> {
-        let mut stream = match self.take() {
-            Some(stream) => stream,
-            None => self.connect(uri.clone()).await?,
-        };
+    ) -> Result<impl Future<Output = Result<Answered, Refused>> + use<>, Refused> {
         if !body.is_empty() {
             headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
         }
         let mut request = Request::new(());
         *request.method_mut() = method;
-        *request.uri_mut() = uri;
+        *request.uri_mut() = uri.clone();
         *request.headers_mut() = headers;
-        let no_answer = |cause: Cause| Refused::NoAnswer(cause);
-        let (head, mut call) = head_of(request, &body).map_err(no_answer)?;
-        let written = write(&mut stream, &head, &body).await;
-        drop(head);
-        let mut taken = Vec::new();
-        let answer = loop {
-            // What the server said before it closed explains more than that writing failed.
-            let answer = poll_fn(|cx| self.poll_head(&mut stream, &mut call, &mut taken, cx)).await;
-            match (answer, &written) {
-                (Ok(Some(answer)), _) => break answer,
-                (Ok(None), _) => {}
-                (Err(_), Err(cause)) => return Err(no_answer(cause.to_string().into())),
-                (Err(cause), Ok(_)) => return Err(no_answer(cause)),
-            }
-        };
+        let (head, mut call) = head_of(request, &body).map_err(Refused::NoAnswer)?;
+        let home = self.clone();
+        // Many wait here for their models at the same time: what is done before and behind the waits takes no room in it.
+        Ok(async move {
+            let mut stream = match home.take() {
+                Some(stream) => stream,
+                None => home.connect(uri).await?,
+            };
+            let written = write(&mut stream, &head, &body).await;
+            drop((head, body));
+            let mut taken = Vec::new();
+            let answer = loop {
+                // What the server said before it closed explains more than that writing failed.
+                let answer =
+                    poll_fn(|cx| home.poll_head(&mut stream, &mut call, &mut taken, cx)).await;
+                match (answer, &written) {
+                    (Ok(Some(answer)), _) => break answer,
+                    (Ok(None), _) => {}
+                    (Err(_), Err(cause)) => {
+                        return Err(Refused::NoAnswer(cause.to_string().into()));
+                    }
+                    (Err(cause), Ok(_)) => return Err(Refused::NoAnswer(cause)),
+                }
+            };
+            let whole = matches!(written, Ok(Sent::Whole));
+            let body = home.begin(stream, call, taken, whole).map_err(Refused::NoAnswer)?;
+            Ok((answer, body))
+        })
+    }
+
+    /// The body of an answer whose head was read. `whole` tells whether the request was sent to its end.
+    fn begin(
+        self: Arc<Self>,
+        stream: TcpStream,
+        call: Call<RecvResponse>,
+        mut taken: Vec<u8>,
+        whole: bool,
+    ) -> Result<DirectBody, Cause> {
         taken.shrink_to_fit();
-        let whole = matches!(written, Ok(Sent::Whole));
         let reuse = if whole { Reuse::WhenRead } else { Reuse::Never };
-        let mut body = DirectBody {
-            open: None,
-            stream: Some(Connection::Watched(stream)),
-            reuse,
-            taken,
-            home: self.clone(),
-        };
+        let stream = Some(Connection::Watched(stream));
+        let mut body = DirectBody { open: None, stream, reuse, taken, home: self };
         match call.proceed() {
-            Some(RecvResponseResult::RecvBody(call)) => {
-                let chunks = (call.body_mode() == BodyMode::Chunked).then(Chunked::new);
-                body.open = Some(Box::new(Open { call, chunks }));
-            }
+            Some(RecvResponseResult::RecvBody(call)) => body.open = Some(open(call)?),
             Some(RecvResponseResult::Cleanup(end)) => body.ended(end.must_close_connection()),
             Some(RecvResponseResult::Redirect(end)) => body.ended(end.must_close_connection()),
-            None => return Err(no_answer("the head of the answer is not whole".into())),
+            None => return Err("the head of the answer is not whole".into()),
         }
-        Ok((answer, body))
+        Ok(body)
     }
 
     async fn connect(&self, uri: Uri) -> Result<TcpStream, Refused> {
@@ -310,16 +326,36 @@ enum Reuse {
 }
 
 /// A body that is being read.
-struct Open {
-    call: Call<RecvBody>,
-    /// Reads the body when it comes in chunks.
-    chunks: Option<Chunked>,
+enum Open {
+    /// It comes in chunks, which we read. Whether its connection must be closed behind them was asked when it began, so that
+    /// what the protocol keeps of request and answer is gone while an answer streams.
+    Chunks { chunks: Chunked, must_close: bool },
+    /// It ends after so many bytes, or with its connection.
+    Plain(Box<Call<RecvBody>>),
+}
+
+fn open(mut call: Call<RecvBody>) -> Result<Open, Cause> {
+    if call.body_mode() != BodyMode::Chunked {
+        return Ok(Open::Plain(Box::new(call)));
+    }
+    // Of the chunks the protocol is told no more than that they end.
+    call.read(b"0\r\n\r\n", &mut [0; 8])?;
+    Ok(Open::Chunks { chunks: Chunked::new(), must_close: must_close(call) })
+}
+
+/// Whether the connection must be closed behind a body that has been read.
+fn must_close(call: Call<RecvBody>) -> bool {
+    match call.proceed() {
+        Some(RecvBodyResult::Cleanup(end)) => end.must_close_connection(),
+        Some(RecvBodyResult::Redirect(end)) => end.must_close_connection(),
+        None => true,
+    }
 }
 
 /// The body of an answer. Dropping it before its end closes the connection, which is how a call is cancelled.
 pub(super) struct DirectBody {
     /// The reading of the body; none when it has ended.
-    open: Option<Box<Open>>,
+    open: Option<Open>,
     stream: Option<Connection>,
     reuse: Reuse,
     /// What was read and cannot be told yet: a piece of a chunk's frame, or what came along with the head.
@@ -360,13 +396,11 @@ impl DirectBody {
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<Bytes>, Cause>> {
         let Scratch { input, output, body } = scratch;
-        if self.open.as_ref().is_some_and(|open| open.chunks.is_some()) {
+        if matches!(self.open, Some(Open::Chunks { .. })) {
             return self.poll_chunks(input, body, cx);
         }
         loop {
-            let Some(Open { call, .. }) = self.open.as_deref_mut() else {
-                return Poll::Ready(Ok(None));
-            };
+            let Some(Open::Plain(call)) = &mut self.open else { return Poll::Ready(Ok(None)) };
             if !self.taken.is_empty() {
                 let (used, made) = call.read(&self.taken, output)?;
                 self.taken.drain(..used);
@@ -382,7 +416,9 @@ impl DirectBody {
                 }
             }
             if call.body_mode() != BodyMode::CloseDelimited && call.can_proceed() {
-                self.end();
+                if let Some(Open::Plain(call)) = self.open.take() {
+                    self.ended(must_close(*call));
+                }
                 return Poll::Ready(Ok(None));
             }
             let Some(stream) = &mut self.stream else { return Poll::Ready(Ok(None)) };
@@ -413,13 +449,12 @@ impl DirectBody {
         cx: &mut Context<'_>,
     ) -> Poll<Result<Option<Bytes>, Cause>> {
         loop {
-            let Some(Open { call, chunks: Some(chunks) }) = self.open.as_deref_mut() else {
+            let Some(Open::Chunks { chunks, must_close }) = &mut self.open else {
                 return Poll::Ready(Ok(None));
             };
             if chunks.is_ended() {
-                // Of the chunks the protocol is told no more than that they have ended.
-                call.read(b"0\r\n\r\n", input)?;
-                self.end();
+                let must_close = *must_close;
+                self.ended(must_close);
                 return Poll::Ready(Ok(None));
             }
             body.clear();
@@ -443,16 +478,7 @@ impl DirectBody {
         }
     }
 
-    /// The whole body has been read.
-    fn end(&mut self) {
-        let Some(open) = self.open.take() else { return };
-        self.ended(match open.call.proceed() {
-            Some(RecvBodyResult::Cleanup(end)) => end.must_close_connection(),
-            Some(RecvBodyResult::Redirect(end)) => end.must_close_connection(),
-            None => true,
-        });
-    }
-
+    /// The body has been read, or its connection has ended.
     fn ended(&mut self, must_close: bool) {
         self.open = None;
         let stream = self.stream.take();

@@ -9,11 +9,14 @@ use crate::cloud::Credentials;
 use crate::config::ConfigError;
 use crate::secret::Secret;
 use bytes::Bytes;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use http::{Method, Uri};
 use reqwest::{Url, redirect, retry};
 use std::error::Error;
 use std::fmt;
+use std::future::ready;
 use std::io;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -48,6 +51,9 @@ pub enum Route {
     /// With TLS, HTTP/2 where the server offers it, and the proxies of the environment.
     Full,
 }
+
+/// A request under way, until the head of its answer has come.
+pub type Sending<'a> = BoxFuture<'a, Result<Reply, ModelError>>;
 
 /// A provider's API over HTTP.
 pub struct HttpEndpoint {
@@ -121,9 +127,25 @@ impl HttpEndpoint {
     ///
     /// # Errors
     /// [`ModelErrorKind::Network`] or [`ModelErrorKind::Timeout`] when no answer comes.
-    pub async fn send(&self, request: EncodedRequest) -> Result<Reply, ModelError> {
+    pub fn send(&self, request: EncodedRequest) -> Sending<'_> {
+        let EncodedRequest { path, headers, body } = request;
+        match self.headers_with(headers) {
+            Ok(headers) => self.execute(Method::POST, path, headers, body),
+            Err(e) => failed(e),
+        }
+    }
+
+    /// Gets a document, such as the list of models.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub fn get(&self, path: &str) -> Sending<'_> {
+        self.execute(Method::GET, path.to_owned(), self.headers.clone(), Bytes::new())
+    }
+
+    fn headers_with(&self, more: Vec<(&'static str, String)>) -> Result<HeaderMap, ModelError> {
         let mut headers = self.headers.clone();
-        for (name, value) in request.headers {
+        for (name, value) in more {
             let (Ok(name), Ok(value)) =
                 (HeaderName::from_bytes(name.as_bytes()), HeaderValue::try_from(value))
             else {
@@ -134,64 +156,66 @@ impl HttpEndpoint {
             };
             headers.insert(name, value);
         }
-        self.execute(Method::POST, &request.path, headers, request.body).await
+        Ok(headers)
     }
 
-    /// Gets a document, such as the list of models.
-    ///
-    /// # Errors
-    /// As [`send`](Self::send).
-    pub async fn get(&self, path: &str) -> Result<Reply, ModelError> {
-        self.execute(Method::GET, path, self.headers.clone(), Bytes::new()).await
-    }
-
-    async fn execute(
+    fn execute(
         &self,
         method: Method,
-        path: &str,
+        path: String,
         mut headers: HeaderMap,
         body: Bytes,
-    ) -> Result<Reply, ModelError> {
+    ) -> Sending<'_> {
         let Some(credentials) = &self.credentials else {
-            return self.transmit(method, path, headers, body).await;
+            return self.transmit(method, &path, headers, body);
         };
-        let url = format!("{}{path}", self.base);
-        // Boxed, since tokens are asked for over a client like this one.
-        Box::pin(credentials.apply(&method, &url, &mut headers, &body)).await?;
-        let reply = self.transmit(method, path, headers, body).await?;
-        if reply.status() == 401 {
-            credentials.refused();
-        }
-        Ok(reply)
+        Box::pin(async move {
+            let url = format!("{}{path}", self.base);
+            // Boxed, since tokens are asked for over a client like this one.
+            Box::pin(credentials.apply(&method, &url, &mut headers, &body)).await?;
+            let reply = self.transmit(method, &path, headers, body).await?;
+            if reply.status() == 401 {
+                credentials.refused();
+            }
+            Ok(reply)
+        })
     }
 
-    async fn transmit(
-        &self,
-        method: Method,
-        path: &str,
-        headers: HeaderMap,
-        body: Bytes,
-    ) -> Result<Reply, ModelError> {
+    fn transmit(&self, method: Method, path: &str, headers: HeaderMap, body: Bytes) -> Sending<'_> {
         match &self.client {
             Client::Direct(client, usual) => {
-                let uri = self.at(path, usual)?;
-                let answer = client.send(method, uri, headers, body).await;
-                let answer = answer.map_err(|refused| match refused {
+                let refused = |refused| match refused {
                     Refused::NoConnection(e) => self.failure(true, &*e),
                     Refused::NoAnswer(e) => self.failure(false, &*e),
-                })?;
-                Ok(Reply::direct(answer))
+                };
+                let sent = self
+                    .at(path, usual)
+                    .and_then(|uri| client.send(method, uri, headers, body).map_err(refused));
+                match sent {
+                    Ok(sent) => {
+                        let told =
+                            move |answer: Result<_, _>| answer.map(Reply::direct).map_err(refused);
+                        Box::pin(sent.map(told))
+                    }
+                    Err(e) => failed(e),
+                }
             }
             Client::Full(client, usual) => {
-                let mut request = reqwest::Request::new(method, self.at(path, usual)?);
+                let url = match self.at(path, usual) {
+                    Ok(url) => url,
+                    Err(e) => return failed(e),
+                };
+                let mut request = reqwest::Request::new(method, url);
                 *request.headers_mut() = headers;
                 *request.body_mut() = Some(body.into());
-                // The URL is left out of errors, since some vendors carry keys in it.
-                let answer = client.execute(request).await.map_err(|e| {
-                    let e = e.without_url();
-                    self.failure(e.is_connect(), &e)
-                })?;
-                Ok(Reply::full(answer))
+                Box::pin(client.execute(request).map(|answer| match answer {
+                    Ok(answer) => Ok(Reply::full(answer)),
+                    // The URL is left out of errors, since some vendors carry keys in it.
+                    Err(e) => {
+                        let e = e.without_url();
+                        Err(self.failure(e.is_connect(), &e))
+                    }
+                }))
             }
         }
     }
@@ -218,6 +242,10 @@ impl HttpEndpoint {
         let what = if connecting { "no connection to" } else { "no answer from" };
         ModelError::new(kind, format!("{what} {}: {}", self.host, causes(error)))
     }
+}
+
+fn failed<'a>(error: ModelError) -> Sending<'a> {
+    Box::pin(ready(Err(error)))
 }
 
 fn headers(options: &HttpOptions<'_>) -> Result<HeaderMap, ConfigError> {

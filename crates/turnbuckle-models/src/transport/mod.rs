@@ -9,13 +9,14 @@ mod reply;
 mod watch;
 
 pub use headers::{complete_error, retry_after_ms, stated_limit};
-pub use http::{HttpEndpoint, HttpOptions, Route};
+pub use http::{HttpEndpoint, HttpOptions, Route, Sending};
 pub use reply::{BodyFailure, Reply};
 pub use watch::{Expired, Watch};
 
 use crate::cassette::{Player, Recorder};
+use futures_util::TryFutureExt;
+use std::future::ready;
 use std::sync::Arc;
-use turnbuckle_core::error::ModelError;
 use turnbuckle_wire::EncodedRequest;
 
 /// How requests are sent.
@@ -34,15 +35,14 @@ impl Transport {
     ///
     /// # Errors
     /// When no answer comes, or the cassette holds none for this request.
-    pub async fn send(&self, request: EncodedRequest) -> Result<Reply, ModelError> {
+    pub fn send(&self, request: EncodedRequest) -> Sending<'_> {
         match self {
-            Transport::Http(http) => http.send(request).await,
+            Transport::Http(http) => http.send(request),
             Transport::Recorded(http, recorder) => {
                 let tape = recorder.tape(&request);
-                let reply = http.send(request).await?;
-                Ok(reply.recorded(tape))
+                Box::pin(http.send(request).map_ok(|reply| reply.recorded(tape)))
             }
-            Transport::Replayed(player) => player.answer(&request),
+            Transport::Replayed(player) => Box::pin(ready(player.answer(&request))),
         }
     }
 }
