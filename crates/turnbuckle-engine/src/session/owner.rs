@@ -182,6 +182,8 @@ impl Owner {
         })
     }
 
+    /// Takes one input after the other. What comes before a turn runs is boxed: this future lasts as long as the turn, and has
+    /// room for what that needs.
     async fn work(&mut self) -> Result<(), DriveError> {
         if let Some(log) = self.loaded.turn.take() {
             match (log.turn.status, self.loaded.unreadable.take()) {
@@ -191,7 +193,8 @@ impl Owner {
                 }
                 (TurnStatus::Paused, None) => self.paused = Some(Paused::Log(Box::new(log))),
                 (TurnStatus::Running, None) => {
-                    Box::pin(self.take_up(log)).await?;
+                    let driver = Box::pin(self.take_up(log)).await?;
+                    self.drive(driver).await?;
                     if !self.released {
                         self.read_inbox().await?;
                     }
@@ -208,18 +211,22 @@ impl Owner {
             }
             let waiting = std::mem::take(&mut self.loaded.inbox);
             let several = waiting.len() > 1;
-            if let Some(item) = self.next_item(waiting).await? {
-                self.take_item(item).await?;
+            if let Some(item) = Box::pin(self.next_item(waiting)).await? {
+                let message = matches!(item.input, Posted::Message { .. });
+                let supersedes = message && self.paused.is_some();
+                let driver = Box::pin(self.take_item(item)).await?;
+                self.drive(driver).await?;
                 if self.released {
                     return Ok(());
                 }
-                // A running turn takes what concerns it by itself, so what else was there may be gone.
-                if several {
+                // A running turn takes what concerns it by itself, so what else was there may be gone. What ended a turn that
+                // waited is still there.
+                if several || supersedes {
                     self.read_inbox().await?;
                     continue;
                 }
             }
-            match self.release().await {
+            match Box::pin(self.release()).await {
                 Ok(Released::StillPending(_)) => {
                     let (lease, now) = (self.parts.lease_ms(), self.parts.assembler.clock.now());
                     let (parts, fence) = (&self.parts, self.fence);
@@ -288,23 +295,22 @@ impl Owner {
         Ok(next)
     }
 
-    async fn take_item(&mut self, item: InboxItem) -> Result<(), DriveError> {
+    /// Sees to an input; gives the turn that is to run now.
+    async fn take_item(&mut self, item: InboxItem) -> Result<Option<Box<Driver>>, DriveError> {
         let paused = self.take_paused().await?;
         match (item.input, paused) {
             (Posted::Message { message, options, .. }, paused) => {
                 if let Some(log) = paused {
                     // Nothing dangles: what waited for a decision is settled before the new turn begins.
                     let cancel = Input::Cancel { superseded: Superseded::ByMessage };
-                    Box::pin(self.resume(log, cancel, None)).await?;
+                    let driver = Box::pin(self.resume(log, cancel, None)).await?;
                     // What was queued before comes first; this message is still in the inbox behind it.
-                    if !self.held.is_empty() {
-                        return Ok(());
+                    if driver.is_some() || !self.held.is_empty() {
+                        return Ok(driver);
                     }
                 }
                 let options = TurnOptions::deserialize(&*options).unwrap_or_default();
-                // Boxed, so that what opening takes has no room while the turn runs.
-                let driver = Box::pin(self.open(message, options, item.n)).await?;
-                self.drive(driver).await
+                self.open(message, options, item.n).await.map(Some)
             }
             (Posted::Stop { turn, .. }, Some(log))
                 if turn.as_ref().is_none_or(|t| *t == log.turn.id) =>
@@ -316,20 +322,23 @@ impl Owner {
                 let input = match self.input_of(answer, &log) {
                     Ok(input) => input,
                     Err(why) => {
-                        return Box::pin(self.set_aside(&log.turn.id, &why, Some(item.n))).await;
+                        Box::pin(self.set_aside(&log.turn.id, &why, Some(item.n))).await?;
+                        return Ok(None);
                     }
                 };
                 match input {
                     Some(input) => Box::pin(self.resume(log, input, Some(item.n))).await,
                     None => {
                         self.paused = Some(Paused::Log(Box::new(log)));
-                        Box::pin(self.consume(item.n)).await
+                        Box::pin(self.consume(item.n)).await?;
+                        Ok(None)
                     }
                 }
             }
             (_, paused) => {
                 self.paused = paused.map(|log| Paused::Log(Box::new(log)));
-                Box::pin(self.consume(item.n)).await
+                Box::pin(self.consume(item.n)).await?;
+                Ok(None)
             }
         }
     }
@@ -407,11 +416,14 @@ impl Owner {
     }
 
     /// A turn that was running when its process ended.
-    async fn take_up(&mut self, log: TurnLog) -> Result<(), DriveError> {
+    async fn take_up(&mut self, log: TurnLog) -> Result<Option<Box<Driver>>, DriveError> {
         self.parts.control.next_turn();
         let (turn, runtime) = match self.rebuild(&log) {
             Ok(rebuilt) => rebuilt,
-            Err(why) => return self.set_aside(&log.turn.id, &why, None).await,
+            Err(why) => {
+                self.set_aside(&log.turn.id, &why, None).await?;
+                return Ok(None);
+            }
         };
         let keep = self.keep_instead(&runtime);
         let mut driver = Box::pin(self.driver(turn, runtime)).await?;
@@ -421,7 +433,7 @@ impl Owner {
         }
         driver.feed(Input::Recover)?;
         tell_replaced(&mut driver)?;
-        self.drive(driver).await
+        Ok(Some(driver))
     }
 
     /// A turn that waited goes on with an answer.
@@ -430,12 +442,15 @@ impl Owner {
         log: TurnLog,
         input: Input,
         n: Option<u64>,
-    ) -> Result<(), DriveError> {
+    ) -> Result<Option<Box<Driver>>, DriveError> {
         self.parts.control.next_turn();
         self.refresh().await?;
         let (turn, runtime) = match self.rebuild(&log) {
             Ok(rebuilt) => rebuilt,
-            Err(why) => return self.set_aside(&log.turn.id, &why, n).await,
+            Err(why) => {
+                self.set_aside(&log.turn.id, &why, n).await?;
+                return Ok(None);
+            }
         };
         let keep = self.keep_instead(&runtime);
         let mut driver = Box::pin(self.driver(turn, runtime)).await?;
@@ -448,13 +463,13 @@ impl Owner {
         if let Err(e) = driver.feed(input) {
             tracing::info!(turn = %log.turn.id, "an answer does not fit any more: {e}");
             self.paused = Some(Paused::Log(Box::new(log)));
-            return match n {
-                Some(n) => self.consume(n).await,
-                None => Ok(()),
-            };
+            if let Some(n) = n {
+                self.consume(n).await?;
+            }
+            return Ok(None);
         }
         tell_replaced(&mut driver)?;
-        self.drive(driver).await
+        Ok(Some(driver))
     }
 
     /// The machine of a stored turn, and what it runs with now.
@@ -608,7 +623,8 @@ impl Owner {
         patient(ATTEMPTS, || attachments::gather(store, key, &all, limit).boxed()).await
     }
 
-    async fn drive(&mut self, mut driver: Box<Driver>) -> Result<(), DriveError> {
+    async fn drive(&mut self, driver: Option<Box<Driver>>) -> Result<(), DriveError> {
+        let Some(mut driver) = driver else { return Ok(()) };
         let span = trace::turn(&driver.runtime.info, driver.turn.epoch());
         let outcome = match driver.run().instrument(span.clone()).await {
             Err(DriveError::Machine(e)) => {
