@@ -68,6 +68,11 @@ impl Json {
     pub fn finish(self) -> Bytes {
         Bytes::from(self.0)
     }
+
+    /// For what is kept as long as its conversation: without room to grow.
+    pub fn kept(self) -> Bytes {
+        Bytes::from(self.0.into_boxed_slice())
+    }
 }
 
 /// A setting as it was written: `0.9` and not the nearest number of twice the width.
@@ -115,7 +120,7 @@ pub(crate) fn render_entries(
         let render = |ids: Option<&[String]>| -> Bytes {
             let mut out = Json::default();
             item(&entry.item, EntryIds::new(form, ids), &mut out);
-            out.finish()
+            out.kept()
         };
         let bytes = match plan.of_entry(at) {
             Some(ids) => render(Some(ids)),

@@ -13,6 +13,7 @@ use crate::fold::TurnFold;
 use crate::ids::{AgentName, CallId};
 use crate::message::{AssistantMessage, UserMessage};
 use crate::outcome::Outcome;
+use crate::room;
 use crate::time::Timestamp;
 use crate::usage::Usage;
 use serde::{Deserialize, Serialize};
@@ -332,7 +333,7 @@ impl Turn {
         out: &mut Output,
     ) -> Result<(), MachineError> {
         self.messages.apply(at, &kind)?;
-        out.events.push(Emitted { at, path: path.clone(), kind });
+        room::push(&mut out.events, Emitted { at, path: path.clone(), kind });
         Ok(())
     }
 

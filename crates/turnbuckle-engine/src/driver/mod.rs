@@ -39,7 +39,7 @@ use turnbuckle_core::tool::SideEffect;
 use turnbuckle_store::StoreError;
 use work::Work;
 
-/// Events that a turn keeps room for while it streams.
+/// Events that a turn keeps room for: what streams needs no more.
 const FEW: usize = 4;
 
 /// Why a driver had to leave a turn before its end. What was stored stays; the turn is taken up again from there.
@@ -226,7 +226,6 @@ impl Driver {
     fn publish(&mut self) {
         if self.must_store == Store::Later {
             self.outlet.push_all(self.unpublished.drain(..));
-            // Room for what streams is kept, room for more is not.
             if self.unpublished.capacity() > FEW {
                 self.unpublished = Vec::new();
             }
@@ -264,6 +263,9 @@ impl Driver {
                 });
                 self.unpublished.extend(noted);
             }
+        }
+        if self.out.events.capacity() > FEW {
+            self.out.events = Vec::new();
         }
     }
 

@@ -270,7 +270,7 @@ impl Renderer<'_> {
             let render = |ids: Option<&[String]>| -> Bytes {
                 let mut out = Json::default();
                 self.item(&entry.item, EntryIds::new(form, ids), reasoning, &mut out);
-                out.finish()
+                out.kept()
             };
             let bytes = match plan.of_entry(at) {
                 Some(ids) => render(Some(ids)),
