@@ -63,6 +63,42 @@ async fn bad_input_is_refused_with_the_field_that_is_wrong() {
 }
 
 #[tokio::test]
+async fn other_sites_may_call_where_that_is_configured_and_hear_nothing_of_it_elsewhere() {
+    let (app, other) = ("https://app.example", "https://evil.example");
+    let ours = site([text("")]).with_keys().start().await;
+    let theirs =
+        site([text("")]).with_keys().options(|o| o.cors = vec![app.to_owned()]).start().await;
+    let preflight = async |site: &Site, origin: &str| {
+        let ask = site.request(Method::OPTIONS, "/v1/sessions").header("origin", origin);
+        let ask = ask.header("access-control-request-method", "POST");
+        ask.header("access-control-request-headers", "authorization").send().await.unwrap()
+    };
+    let allowed = |response: &reqwest::Response| {
+        let origin = response.headers().get("access-control-allow-origin");
+        origin.map(|value| value.to_str().unwrap().to_owned())
+    };
+    let asked = preflight(&theirs, app).await;
+    assert_eq!((asked.status(), allowed(&asked).as_deref()), (StatusCode::OK, Some(app)));
+    let headers = asked.headers()["access-control-allow-headers"].to_str().unwrap();
+    assert!(headers.contains("authorization") && headers.contains("idempotency-key"), "{headers}");
+    assert_eq!(allowed(&preflight(&theirs, other).await), None);
+    let asked = preflight(&ours, app).await;
+    assert_eq!((asked.status(), allowed(&asked)), (StatusCode::METHOD_NOT_ALLOWED, None));
+    // What an answer says of it.
+    for (site, origin) in [(&theirs, Some(app)), (&ours, None)] {
+        let key = site.key("acme", "ada", &[Role::User]).await;
+        let call = site.request(Method::GET, "/v1/whoami").bearer_auth(key).header("origin", app);
+        let answer = call.send().await.unwrap();
+        assert_eq!((answer.status(), allowed(&answer).as_deref()), (StatusCode::OK, origin));
+        let exposed = answer.headers().contains_key("access-control-expose-headers");
+        assert_eq!(
+            (exposed, answer.headers().contains_key("vary")),
+            (origin.is_some(), origin.is_some())
+        );
+    }
+}
+
+#[tokio::test]
 async fn keys_work_until_they_are_revoked() {
     let site = site([text("")]).with_keys().start().await;
     let admin = site.key("acme", "root", &[Role::Admin]).await;
