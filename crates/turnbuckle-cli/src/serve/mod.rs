@@ -23,6 +23,7 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use turnbuckle_bus::Bus;
 use turnbuckle_server::auth::Authenticator;
@@ -81,10 +82,52 @@ impl ServeArgs {
 /// # Errors
 /// When it cannot begin.
 pub async fn run(settings: Settings, args: ServeArgs) -> Result<Exit, CliError> {
+    // From the first moment: what is waited for at the start may never come, and the first process of a container is ended by no
+    // signal that it does not listen to.
+    let mut signals = Signals::listen()?;
+    let running = tokio::select! {
+        running = begin(settings, args) => running?,
+        () = signals.next() => return Ok(Exit::Completed),
+    };
+    signals.next().await;
+    writeln!(std::io::stderr(), "Ending; a second signal ends at once, and nothing is lost.")?;
+    tokio::select! {
+        () = running.end() => Ok(Exit::Completed),
+        () = signals.next() => std::process::exit(130),
+    }
+}
+
+/// What runs in this process.
+struct Running {
+    serving: Option<(Api, JoinHandle<()>)>,
+    worker: Option<Worker>,
+    bus: Arc<dyn Bus>,
+    /// What they work with.
+    _host: Host,
+    /// Ends what listens.
+    stop: CancellationToken,
+}
+
+impl Running {
+    async fn end(self) {
+        self.stop.cancel();
+        if let Some((api, serving)) = self.serving {
+            api.shutdown().cancel();
+            // The streams are told, the turns are not stopped.
+            let _ = serving.await;
+        }
+        if let Some(worker) = self.worker {
+            worker.stop().await;
+        }
+        self.bus.close().await;
+    }
+}
+
+/// Begins to serve.
+async fn begin(settings: Settings, args: ServeArgs) -> Result<Running, CliError> {
     let parts = args.parts();
     let config = settings.server.clone();
     let bus = open_bus(&config, &Keep::of(&settings)?, parts).await?;
-    let mut signals = Signals::listen()?;
     let host = Host::open(settings, Access::Owner).await?;
     let metrics = Metrics::new();
     let worker = (parts != Parts::Api).then(|| {
@@ -117,25 +160,7 @@ pub async fn run(settings: Settings, args: ServeArgs) -> Result<Exit, CliError> 
         Some((api, tokio::spawn(server::serve(listener, router, stop.clone()))))
     };
     out.flush()?;
-
-    signals.next().await;
-    writeln!(std::io::stderr(), "Ending; a second signal ends at once, and nothing is lost.")?;
-    let end = async {
-        stop.cancel();
-        if let Some((api, serving)) = serving {
-            api.shutdown().cancel();
-            // The streams are told, the turns are not stopped.
-            let _ = serving.await;
-        }
-        if let Some(worker) = worker {
-            worker.stop().await;
-        }
-        bus.close().await;
-    };
-    tokio::select! {
-        () = end => Ok(Exit::Completed),
-        () = signals.next() => std::process::exit(130),
-    }
+    Ok(Running { serving, worker, bus, _host: host, stop })
 }
 
 /// Prints the description of the HTTP API.

@@ -1,8 +1,11 @@
 //! Ending in an orderly way, and at once.
 
-use crate::support::{Api, Database, Script, Settings, Signal, Site, on_both, until};
+use crate::support::{
+    Api, Database, Process, Script, Settings, Signal, Site, on_both, soon, until,
+};
 use reqwest::Method;
 use std::time::Duration;
+use tokio::net::TcpListener;
 use turnbuckle::core::outcome::Outcome;
 use turnbuckle::core::part::ToolCallStatus;
 
@@ -60,6 +63,20 @@ async fn what_can_end_in_time_ends_and_the_rest_is_handed_over(database: Databas
     assert_eq!(deed.ended("rent"), (ToolCallStatus::Completed, None));
     assert_eq!((deed.outcome(), deed.answer().text()), (Outcome::Completed, "Paid.".into()));
     assert_eq!((site.world.times("bill"), site.world.times("rent")), (1, 1));
+}
+
+#[tokio::test]
+async fn what_is_told_to_end_before_it_serves_ends_well() {
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let bus = format!("redis://{}", silent.local_addr().unwrap());
+    let settings = Settings { bus: Some(bus), ..Settings::default() };
+    let site = Site::with(Database::file(), settings).await;
+    let mut process = Process::begin(site.command(&["serve"]));
+    // It asks its bus, which says nothing.
+    let _asked = soon("the bus is asked", silent.accept()).await.unwrap();
+    process.signal(Signal::Terminate);
+    let status = process.exit().await;
+    assert_eq!(status.code(), Some(0), "{status}");
 }
 
 on_both!(a_second_signal_ends_at_once_and_loses_nothing);

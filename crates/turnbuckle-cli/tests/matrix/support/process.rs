@@ -27,17 +27,22 @@ pub struct Process {
 }
 
 impl Process {
+    /// Starts it and does not wait for what it says.
+    pub fn begin(mut command: Command) -> Self {
+        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        let pid = child.id().to_string();
+        Self { child, pid, base: String::new() }
+    }
+
     /// Starts it and waits until it says that it is ready.
-    pub async fn start(mut command: Command) -> Self {
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    pub async fn start(command: Command) -> Self {
+        let mut process = Self::begin(command);
+        let lines = BufReader::new(process.child.stdout.take().unwrap()).lines();
         let (tell, mut told) = unbounded_channel();
         // Reads to the end, so that the process can always write.
         std::thread::spawn(move || {
             lines.map_while(Result::ok).for_each(|line| drop(tell.send(line)))
         });
-        let pid = child.id().to_string();
-        let mut process = Self { child, pid, base: String::new() };
         let base = async {
             let mut base = String::new();
             while let Some(line) = told.recv().await {
