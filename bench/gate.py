@@ -10,7 +10,6 @@ Ratios are CPU time against `floor-typed`, a hand-written client that does the s
 
 import argparse
 import json
-import json
 import statistics
 import subprocess
 import sys
@@ -154,7 +153,7 @@ def main():
         gates.check("W0", "cpu_ms", best(OURS, "W0", mock, runs + 2, cpu_ms, 2000), 0.10, 3)
         gates.check("W3", "turn_ms_p50", best(OURS, "W3", mock, runs, lambda r: r["turn_ms_p50"]), 54, 1)
         gates.check("W4b", "cpu_ratio", middle_ratio("W4b", mock, runs), 1.0)
-        gate_w5(gates, mock, 1 if args.quick else 3)
+        gate_w5(gates, mock, 3 if args.quick else 5)
         gates.check("W6", "cpu_ratio", middle_ratio("W6", mock, runs), 1.15)
         gates.check("W1", "cold_ms", best(OURS, "W1", mock, runs, lambda r: r["cold_ms"]), 10, 1)
         gates.check("W1", "rss_mb", best(OURS, "W1", mock, 1, lambda r: r["rss_kb"] / 1024), 12, 1)

@@ -94,7 +94,7 @@ def main():
     try:
         for workload in SERVED:
             if workload in args.only:
-                gate_served(gates, workload, mock, 1 if args.quick and workload == "S5" else 3)
+                gate_served(gates, workload, mock, 3)
     finally:
         mock.stop()
     if "sqlite" in args.only:
