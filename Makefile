@@ -5,7 +5,7 @@ CARGO ?= cargo
 
 .PHONY: help
 help: ## list the commands
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
 
 # What the page is made of.
 WEB := $(shell find web/src web/public web/index.html web/package-lock.json web/vite.config.ts clients/typescript/src -type f 2>/dev/null)
@@ -45,6 +45,10 @@ test: lint ## everything a change must pass
 .PHONY: schemathesis
 schemathesis: web ## feed the API what its description allows and what not; it must not break
 	scripts/schemathesis
+
+.PHONY: test-containers
+test-containers: ## build the image and run what stands in deploy/ in containers
+	@python=$$(scripts/python) && engine=$$(scripts/containers) && "$$python" tests/python/containers.py "$$engine"
 
 .PHONY: doc
 doc: ## the documentation of the crates, warnings as errors
