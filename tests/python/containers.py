@@ -382,6 +382,7 @@ def main(program, binary=None):
             words = [word for name, place in contexts.items() for word in ("--build-context", f"{name}={place}")]
         else:
             image, words = f"{OURS}/whole", []
+        print(f"Building {image} with {program}{'' if binary else '; this takes as long as a release build'}.", flush=True)
         engine.build(image, *words, "--file", CONTAINERFILE, ROOT)
         run_alone(engine, image)
         stack = Stack(engine, described, image, bases, folder)
@@ -394,6 +395,7 @@ def main(program, binary=None):
             raise
         finally:
             stack("down", "--volumes", "--timeout", "1")
+    print(f"deploy/ works with {program}.")
 
 
 if __name__ == "__main__":
