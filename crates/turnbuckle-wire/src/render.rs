@@ -54,6 +54,14 @@ impl Json {
         self
     }
 
+    /// A large piece that is JSON already.
+    pub fn piece(&mut self, piece: &[u8]) -> &mut Self {
+        // Room for it and for what is small behind it; doubling would take as much again, for each request under way.
+        self.0.reserve_exact(piece.len() + 512);
+        self.0.extend_from_slice(piece);
+        self
+    }
+
     /// Pieces that are JSON already, as elements of the list that is open.
     pub fn elements(&mut self, pieces: &[Bytes]) -> &mut Self {
         // They are most of a request and its end, so nothing is gained by room for as much again.

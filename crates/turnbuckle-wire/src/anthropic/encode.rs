@@ -207,8 +207,7 @@ impl Renderer<'_> {
             return Ok(());
         }
         let tools = offer.rendered(key, render_tools)?;
-        body.raw(r#","tools":"#);
-        body.0.extend_from_slice(&tools);
+        body.raw(r#","tools":"#).piece(&tools);
         let serial = request.settings.parallel_tool_calls == Some(false);
         let mut choice = match &offer.choice {
             ToolChoice::Auto if !serial => return Ok(()),

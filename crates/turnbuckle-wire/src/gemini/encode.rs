@@ -150,8 +150,7 @@ impl Renderer<'_> {
             }
         };
         let tools = offer.rendered(key, render_tools)?;
-        body.name("tools");
-        body.0.extend_from_slice(&tools);
+        body.name("tools").piece(&tools);
         if let Some(choice) = choice {
             body.member("toolConfig", &json!({ "functionCallingConfig": choice }));
         }

@@ -119,7 +119,7 @@ impl Renderer<'_> {
                 render_tools(std::slice::from_ref(spec))?
             }
         };
-        body.name("tools").0.extend_from_slice(&tools);
+        body.name("tools").piece(&tools);
         Ok(())
     }
 

@@ -168,8 +168,7 @@ impl Renderer<'_> {
             Some(spec) => self.render_tools(std::slice::from_ref(spec))?,
             None => offer.rendered(key, |specs| self.render_tools(specs))?,
         };
-        body.raw(r#","tools":"#);
-        body.0.extend_from_slice(&tools);
+        body.raw(r#","tools":"#).piece(&tools);
         if let Some(choice) = choice {
             body.member("tool_choice", &choice);
         }

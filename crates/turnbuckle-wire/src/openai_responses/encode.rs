@@ -128,8 +128,7 @@ impl Renderer<'_> {
             }
         };
         let tools = request.tools.rendered.get_or_render(key, || render_tools(specs))?;
-        body.raw(r#","tools":"#);
-        body.0.extend_from_slice(&tools);
+        body.raw(r#","tools":"#).piece(&tools);
         if let Some(choice) = choice {
             body.member("tool_choice", &choice);
         }
