@@ -24,9 +24,6 @@ pub(super) enum Connection {
 impl Connection {
     /// Takes it out of what the runtime watches.
     pub(super) fn leave(&mut self) {
-        if matches!(self, Self::Left(_)) {
-            return;
-        }
         self.change(|connection| match connection {
             Self::Watched(stream) => stream.into_std().map_or_else(Self::Lost, Self::Left),
             other => other,

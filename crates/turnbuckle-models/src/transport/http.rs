@@ -171,8 +171,7 @@ impl HttpEndpoint {
         };
         Box::pin(async move {
             let url = format!("{}{path}", self.base);
-            // Boxed, since tokens are asked for over a client like this one.
-            Box::pin(credentials.apply(&method, &url, &mut headers, &body)).await?;
+            credentials.apply(&method, &url, &mut headers, &body).await?;
             let reply = self.transmit(method, &path, headers, body).await?;
             if reply.status() == 401 {
                 credentials.refused();
