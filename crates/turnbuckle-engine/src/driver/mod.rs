@@ -39,9 +39,6 @@ use turnbuckle_core::tool::SideEffect;
 use turnbuckle_store::StoreError;
 use work::Work;
 
-/// Events that a turn keeps room for: what streams needs no more.
-const FEW: usize = 4;
-
 /// Why a driver had to leave a turn before its end. What was stored stays; the turn is taken up again from there.
 #[derive(Debug, thiserror::Error)]
 pub enum DriveError {
@@ -225,10 +222,7 @@ impl Driver {
     /// Hands out what need not wait for the store.
     fn publish(&mut self) {
         if self.must_store == Store::Later {
-            self.outlet.push_all(self.unpublished.drain(..));
-            if self.unpublished.capacity() > FEW {
-                self.unpublished = Vec::new();
-            }
+            self.outlet.push_all(std::mem::take(&mut self.unpublished));
         }
     }
 
@@ -238,8 +232,11 @@ impl Driver {
             return;
         }
         let epoch = self.turn.epoch();
-        self.unpublished.reserve_exact(self.out.events.len());
-        let events = self.out.events.drain(..).map(|emitted| {
+        // The room goes along here and where they are handed out: what was freed a moment ago lies in the processor's caches,
+        // what a turn keeps while it waits for its next piece does not.
+        let emitted = std::mem::take(&mut self.out.events);
+        self.unpublished.reserve_exact(emitted.len());
+        let events = emitted.into_iter().map(|emitted| {
             let seq = self.next_seq;
             self.next_seq += 1;
             let event = Event {
@@ -263,9 +260,6 @@ impl Driver {
                 });
                 self.unpublished.extend(noted);
             }
-        }
-        if self.out.events.capacity() > FEW {
-            self.out.events = Vec::new();
         }
     }
 

@@ -22,41 +22,43 @@ struct Given {
     loose: Mutex<Packed>,
     committed: AtomicU64,
     lost: AtomicBool,
+    /// Nobody reads any more.
+    unread: AtomicBool,
 }
 
-/// Events in the order in which they are taken. A turn that streams gives one at a time, again and again, which takes no list;
-/// making and giving back one for each would leave holes in the heap.
+/// Events in the order in which they are taken. What is empty holds no room.
 #[derive(Default)]
-struct Queue {
-    next: Option<Event>,
-    /// What comes behind it.
-    more: VecDeque<Event>,
-}
+struct Queue(VecDeque<Event>);
 
 impl Queue {
-    fn push(&mut self, event: Event) {
-        if self.next.is_none() {
-            self.next = Some(event);
+    fn push_all(&mut self, events: Vec<Event>) {
+        if self.0.is_empty() {
+            self.0 = events.into();
         } else {
-            self.more.push_back(event);
+            self.0.extend(events);
         }
     }
 
     fn pop(&mut self) -> Option<Event> {
-        let next = self.next.take()?;
-        self.next = self.more.pop_front();
-        if self.next.is_none() {
-            // A turn that waits holds no room for what it gave.
-            self.more = VecDeque::new();
+        let next = self.0.pop_front()?;
+        if self.0.is_empty() {
+            self.0 = VecDeque::new();
         }
         Some(next)
     }
 }
 
 impl Outlet {
-    pub(crate) fn push_all(&self, events: impl IntoIterator<Item = Event>) {
-        let mut queue = self.queue();
-        events.into_iter().for_each(|event| queue.push(event));
+    pub(crate) fn push_all(&self, events: Vec<Event>) {
+        if !events.is_empty() && !self.0.unread.load(Ordering::Acquire) {
+            self.queue().push_all(events);
+        }
+    }
+
+    /// The turn goes on without a reader, so nothing is kept for one.
+    fn close(&self) {
+        self.0.unread.store(true, Ordering::Release);
+        *self.queue() = Queue::default();
     }
 
     /// An event that is to be stored.
@@ -149,6 +151,7 @@ impl TurnStream {
     /// Lets the turn go on in a task of its own; its events are kept by the store.
     pub fn detach(mut self) {
         if let Some(drive) = self.drive.take() {
+            self.outlet.close();
             tokio::spawn(drive);
         }
     }
@@ -205,6 +208,7 @@ impl Stream for TurnStream {
 impl Drop for TurnStream {
     fn drop(&mut self) {
         let Some(drive) = self.drive.take() else { return };
+        self.outlet.close();
         self.control.stop();
         // The reader is gone, but what was done must still be stored.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
@@ -233,10 +237,19 @@ mod tests {
         let (mut put, mut got) = (0..20, Vec::new());
         // One at a time, several, and some while others still lie there.
         for (more, taken) in [(1, 1), (3, 1), (2, 4), (0, 1), (5, 2), (9, 12)] {
-            outlet.push_all(put.by_ref().take(more).map(event));
+            outlet.push_all(put.by_ref().take(more).map(event).collect());
             got.extend((0..taken).filter_map(|_| outlet.pop()).map(|event| event.seq));
         }
         assert_eq!(got, (0..20).collect::<Vec<_>>());
+        assert!(outlet.pop().is_none());
+    }
+
+    #[test]
+    fn nothing_is_kept_for_a_reader_who_is_gone() {
+        let outlet = Outlet::default();
+        outlet.push_all(vec![event(1)]);
+        outlet.close();
+        outlet.push_all(vec![event(2)]);
         assert!(outlet.pop().is_none());
     }
 }

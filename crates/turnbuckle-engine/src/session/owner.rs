@@ -735,7 +735,7 @@ fn corrupt(what: &str, cause: serde_json::Error) -> StoreError {
 fn tell_failure(parts: &OwnerParts, at: Option<(TurnId, u32)>, seq: u64, error: &DriveError) {
     let kind = EventKind::TurnError { error: error.as_turn_error(), usage: Box::default() };
     let (turn, epoch) = at.unwrap_or_else(|| (TurnId::from("none"), 0));
-    parts.outlet.push_all([Event {
+    parts.outlet.push_all(vec![Event {
         seq,
         epoch,
         at: parts.assembler.clock.now(),

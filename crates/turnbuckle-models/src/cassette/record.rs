@@ -3,7 +3,6 @@
 use super::{CassetteError, Exchange, Piece, bare_path};
 use crate::secret::Secret;
 use crate::transport::BodyFailure;
-use bytes::Bytes;
 use http::HeaderMap;
 use serde_json::Value;
 use std::fs::{File, OpenOptions};
@@ -74,7 +73,7 @@ impl Recorder {
 pub struct Tape {
     recorder: Arc<Recorder>,
     exchange: Exchange,
-    pieces: Vec<Bytes>,
+    pieces: Vec<Vec<u8>>,
     broken: Option<String>,
 }
 
@@ -90,13 +89,14 @@ impl Tape {
             .collect();
     }
 
-    /// A piece of the body came, its end (`None`), or a break.
-    pub fn chunk(&mut self, chunk: Option<&Result<Bytes, BodyFailure>>) {
-        match chunk {
-            Some(Ok(data)) => self.pieces.push(data.clone()),
-            Some(Err(broken)) => self.broken = Some(broken.0.clone()),
-            None => {}
-        }
+    /// A piece of the body came.
+    pub fn piece(&mut self, data: &[u8]) {
+        self.pieces.push(data.to_vec());
+    }
+
+    /// The body broke off.
+    pub fn broken(&mut self, broken: &BodyFailure) {
+        self.broken = Some(broken.0.clone());
     }
 
     fn body(&self) -> Vec<Piece> {

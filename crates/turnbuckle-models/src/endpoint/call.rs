@@ -129,7 +129,8 @@ async fn attempt(
 
 /// What a wait for the network ended with.
 enum Arrived {
-    Chunk(Bytes),
+    /// A piece, which was decoded.
+    Piece(Result<(), ModelError>),
     End,
     Broken(BodyFailure),
     Silence(Expired),
@@ -145,13 +146,16 @@ async fn read(
     let mut run = 0;
     let mut received = 0_u64;
     loop {
-        let arrived = next(reply, watch, sink, &mut run).await;
+        let arrived = next(reply, watch, sink, &mut run, |data, sink| {
+            received += data.len() as u64;
+            decoder.feed(data, &mut |delta| sink.delta(delta))
+        })
+        .await;
         let mut tell = |delta: ModelDelta<'_>| sink.delta(delta);
         match arrived {
-            Arrived::Chunk(data) => {
+            Arrived::Piece(decoded) => {
+                decoded?;
                 watch.touch();
-                received += data.len() as u64;
-                decoder.feed(&data, &mut tell)?;
                 if decoder.is_complete() {
                     return decoder.finish(&mut tell);
                 }
@@ -181,12 +185,13 @@ async fn read(
 /// holds although the network never paused. Taking them costs microseconds; a yield for each would cost as much again.
 const RUN: u32 = 4;
 
-/// Waits for the next piece that the sink wants. `run` counts the pieces since the future was last pending.
-async fn next(
+/// Waits for the next piece that the sink wants, and decodes it. `run` counts the pieces since the future was last pending.
+async fn next<'s>(
     reply: &mut Reply,
     watch: &mut Watch,
-    sink: &mut (dyn DeltaSink + '_),
+    sink: &mut (dyn DeltaSink + 's),
     run: &mut u32,
+    mut decode: impl FnMut(&[u8], &mut (dyn DeltaSink + 's)) -> Result<(), ModelError>,
 ) -> Arrived {
     poll_fn(|cx| {
         if !sink.is_ready() {
@@ -199,15 +204,15 @@ async fn next(
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
-        match reply.poll_chunk(cx) {
+        match reply.poll_chunk(cx, |data| decode(data, sink)) {
             Poll::Pending => {
                 *run = 0;
                 watch.poll(cx).map(Arrived::Silence)
             }
-            Poll::Ready(chunk) => {
+            Poll::Ready(piece) => {
                 *run += 1;
-                Poll::Ready(match chunk {
-                    Some(Ok(data)) => Arrived::Chunk(data),
+                Poll::Ready(match piece {
+                    Some(Ok(decoded)) => Arrived::Piece(decoded),
                     None => Arrived::End,
                     Some(Err(broken)) => Arrived::Broken(broken),
                 })
@@ -243,7 +248,7 @@ async fn finish_reading(mut reply: Reply, watch: &mut Watch) {
     // What is there already only has to be passed on by the connection's own task, which needs no timer.
     let mut passes = 3;
     let ended = poll_fn(|cx| {
-        while let Poll::Ready(chunk) = reply.poll_chunk(cx) {
+        while let Poll::Ready(chunk) = reply.poll_chunk(cx, |_| ()) {
             if !matches!(chunk, Some(Ok(_))) {
                 return Poll::Ready(true);
             }

@@ -314,10 +314,6 @@ async fn write(stream: &mut TcpStream, head: &[u8], body: &[u8]) -> io::Result<S
     .await
 }
 
-fn piece(output: &[u8], made: usize) -> Bytes {
-    Bytes::copy_from_slice(output.get(..made).unwrap_or_default())
-}
-
 /// Whether the connection can carry another request after this answer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Reuse {
@@ -377,29 +373,36 @@ impl DirectBody {
         }
     }
 
-    /// The next piece.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, String>>> {
+    /// Gives the next piece to `take`, which is never called with an empty one.
+    pub(super) fn poll<R>(
+        &mut self,
+        cx: &mut Context<'_>,
+        take: impl FnOnce(&[u8]) -> R,
+    ) -> Poll<Option<Result<R, String>>> {
         let home = self.home.clone();
-        home.lend(|scratch| self.poll_with(scratch, cx)).map(|piece| {
-            let piece = piece.transpose().map(|piece| piece.map_err(|cause| cause.to_string()));
-            if matches!(piece, Some(Err(_))) {
-                self.open = None;
-                self.stream = None;
-            }
-            piece
+        home.lend(|scratch| {
+            let polled = match self.open {
+                Some(Open::Chunks { .. }) => self.poll_chunks(scratch, cx),
+                Some(Open::Plain(_)) | None => self.poll_plain(scratch, cx),
+            };
+            polled.map(|came| match came {
+                Ok(came) => came.map(|came| Ok(take(came))),
+                Err(cause) => {
+                    self.open = None;
+                    self.stream = None;
+                    Some(Err(cause.to_string()))
+                }
+            })
         })
     }
 
-    fn poll_with(
+    fn poll_plain<'s>(
         &mut self,
-        scratch: &mut Scratch,
+        scratch: &'s mut Scratch,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Option<Bytes>, Cause>> {
-        let Scratch { input, output, body } = scratch;
-        if matches!(self.open, Some(Open::Chunks { .. })) {
-            return self.poll_chunks(input, body, cx);
-        }
-        loop {
+    ) -> Poll<Result<Option<&'s [u8]>, Cause>> {
+        let Scratch { input, output, .. } = scratch;
+        let made = loop {
             let Some(Open::Plain(call)) = &mut self.open else { return Poll::Ready(Ok(None)) };
             if !self.taken.is_empty() {
                 let (used, made) = call.read(&self.taken, output)?;
@@ -409,7 +412,7 @@ impl DirectBody {
                     self.taken = Vec::new();
                 }
                 if made > 0 {
-                    return Poll::Ready(Ok(Some(piece(output, made))));
+                    break made;
                 }
                 if used > 0 {
                     continue;
@@ -437,18 +440,20 @@ impl DirectBody {
             let (used, made) = call.read(came, output)?;
             self.taken.extend_from_slice(came.get(used..).unwrap_or_default());
             if made > 0 {
-                return Poll::Ready(Ok(Some(piece(output, made))));
+                break made;
             }
-        }
+        };
+        Poll::Ready(Ok(output.get(..made)))
     }
 
-    fn poll_chunks(
+    fn poll_chunks<'s>(
         &mut self,
-        input: &mut [u8],
-        body: &mut Vec<u8>,
+        scratch: &'s mut Scratch,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Option<Bytes>, Cause>> {
-        loop {
+    ) -> Poll<Result<Option<&'s [u8]>, Cause>> {
+        let Scratch { input, body, .. } = scratch;
+        body.clear();
+        while body.is_empty() {
             let Some(Open::Chunks { chunks, must_close }) = &mut self.open else {
                 return Poll::Ready(Ok(None));
             };
@@ -457,7 +462,6 @@ impl DirectBody {
                 self.ended(must_close);
                 return Poll::Ready(Ok(None));
             }
-            body.clear();
             if self.taken.is_empty() {
                 let Some(stream) = &mut self.stream else { return Poll::Ready(Ok(None)) };
                 let mut into = ReadBuf::new(input);
@@ -472,10 +476,8 @@ impl DirectBody {
                 let taken = std::mem::take(&mut self.taken);
                 self.taken.extend_from_slice(chunks.read(&taken, body)?);
             }
-            if !body.is_empty() {
-                return Poll::Ready(Ok(Some(Bytes::copy_from_slice(body))));
-            }
         }
+        Poll::Ready(Ok(Some(body)))
     }
 
     /// The body has been read, or its connection has ended.

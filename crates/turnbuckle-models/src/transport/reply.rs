@@ -5,6 +5,7 @@ use super::http::causes;
 use crate::cassette::{RecordedBody, Tape};
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
+use std::future::poll_fn;
 use std::pin::pin;
 use std::task::{Context, Poll, ready};
 use turnbuckle_core::error::{ModelError, ModelErrorKind};
@@ -70,18 +71,24 @@ impl Reply {
         &self.headers
     }
 
-    /// The next piece of the body; `None` at its end. Never an empty piece.
-    pub fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyFailure>>> {
-        loop {
-            let chunk = ready!(self.body.poll(cx));
-            if let Some(tape) = &mut self.tape {
-                tape.chunk(chunk.as_ref());
+    /// Gives the next piece of the body to `take`, which is never called with an empty one, and says what it made of it; `None` at
+    /// the body's end.
+    pub fn poll_chunk<R>(
+        &mut self,
+        cx: &mut Context<'_>,
+        take: impl FnOnce(&[u8]) -> R,
+    ) -> Poll<Option<Result<R, BodyFailure>>> {
+        let tape = &mut self.tape;
+        let chunk = ready!(self.body.poll(cx, |data| {
+            if let Some(tape) = tape {
+                tape.piece(data);
             }
-            match chunk {
-                Some(Ok(data)) if data.is_empty() => {}
-                other => return Poll::Ready(other),
-            }
+            take(data)
+        }));
+        if let (Some(tape), Some(Err(broken))) = (&mut self.tape, &chunk) {
+            tape.broken(broken);
         }
+        Poll::Ready(chunk)
     }
 
     /// Says that the next piece is not wanted for now. What comes then wakes nobody, not even the runtime where that can be;
@@ -99,9 +106,10 @@ impl Reply {
     pub async fn read(&mut self, limit: usize) -> Result<Bytes, ModelError> {
         let mut all = BytesMut::new();
         while all.len() < limit {
-            match std::future::poll_fn(|cx| self.poll_chunk(cx)).await {
+            let next = poll_fn(|cx| self.poll_chunk(cx, |data| all.extend_from_slice(data)));
+            match next.await {
                 None => break,
-                Some(Ok(data)) => all.extend_from_slice(&data),
+                Some(Ok(())) => {}
                 Some(Err(broken)) if all.is_empty() => {
                     return Err(ModelError::new(ModelErrorKind::Network, broken.to_string()));
                 }
@@ -116,8 +124,8 @@ impl Reply {
     pub(crate) async fn drain(mut self) {
         const REST: usize = 64 * 1024;
         let mut seen = 0;
-        while let Some(Ok(data)) = std::future::poll_fn(|cx| self.poll_chunk(cx)).await {
-            seen += data.len();
+        while let Some(Ok(more)) = poll_fn(|cx| self.poll_chunk(cx, <[u8]>::len)).await {
+            seen += more;
             if seen > REST {
                 return;
             }
@@ -126,16 +134,25 @@ impl Reply {
 }
 
 impl Body {
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyFailure>>> {
-        let chunk = match self {
-            Body::Direct(body) => ready!(body.poll(cx)),
-            // A `chunk` future keeps nothing between polls, so a new one may take over each time.
-            Body::Full(answer) => match ready!(pin!(answer.chunk()).poll(cx)) {
-                Ok(chunk) => chunk.map(Ok),
-                Err(error) => Some(Err(causes(&error.without_url()))),
-            },
-            Body::Recorded(body) => return Poll::Ready(body.next()),
+    fn poll<R>(
+        &mut self,
+        cx: &mut Context<'_>,
+        take: impl FnOnce(&[u8]) -> R,
+    ) -> Poll<Option<Result<R, BodyFailure>>> {
+        let data = loop {
+            let data = match self {
+                Body::Direct(body) => return body.poll(cx, take).map_err(BodyFailure),
+                // A `chunk` future keeps nothing between polls, so a new one may take over each time.
+                Body::Full(answer) => match ready!(pin!(answer.chunk()).poll(cx)) {
+                    Ok(chunk) => chunk.map(Ok),
+                    Err(error) => Some(Err(BodyFailure(causes(&error.without_url())))),
+                },
+                Body::Recorded(body) => body.next(),
+            };
+            if !matches!(&data, Some(Ok(data)) if data.is_empty()) {
+                break data;
+            }
         };
-        Poll::Ready(chunk.map(|chunk| chunk.map_err(BodyFailure)))
+        Poll::Ready(data.map(|data| data.map(|data| take(&data))))
     }
 }
