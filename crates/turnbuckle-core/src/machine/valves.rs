@@ -103,8 +103,8 @@ pub(super) fn is_empty_result(output: &Value) -> bool {
 /// One finished iteration, as the streaks see it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct IterationShape {
-    /// Tools with their normalised errors, when every call failed.
-    failures: Option<BTreeSet<String>>,
+    /// Tools of which no call succeeded, with each of their normalised errors.
+    failures: BTreeSet<String>,
     /// The calls, when every one succeeded.
     successes: Option<BTreeSet<String>>,
     text: String,
@@ -116,22 +116,24 @@ impl IterationShape {
         calls: impl Iterator<Item = (&'a ToolName, Option<&'a Json>, Option<&'a ToolError>)>,
         text: &str,
     ) -> Self {
-        let mut failures = BTreeSet::new();
+        let mut failed = Vec::new();
+        let mut worked = BTreeSet::new();
         let mut successes = BTreeSet::new();
         for (tool, args, error) in calls {
             match error {
-                Some(error) => {
-                    failures.insert(format!("{tool}\u{0}{}", normal_error(&error.message)));
-                }
+                Some(error) => failed.push((tool, normal_error(&error.message))),
                 None => {
                     let args = args.map(|a| canonical(a)).unwrap_or_default();
                     successes.insert(format!("{tool}\u{0}{args}"));
+                    worked.insert(tool);
                 }
             }
         }
+        let all = failed.is_empty() && !successes.is_empty();
+        let failed = failed.into_iter().filter(|(tool, _)| !worked.contains(tool));
         Self {
-            failures: (successes.is_empty() && !failures.is_empty()).then_some(failures.clone()),
-            successes: (failures.is_empty() && !successes.is_empty()).then_some(successes),
+            failures: failed.map(|(tool, error)| format!("{tool}\u{0}{error}")).collect(),
+            successes: all.then_some(successes),
             text: normal_text(text),
         }
     }
@@ -141,7 +143,8 @@ impl IterationShape {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Streaks {
     last: Option<IterationShape>,
-    failures: u32,
+    /// How many iterations in a row each failure has come. Each tool counts for itself, whatever ran beside it.
+    failures: BTreeMap<String, u32>,
     successes: u32,
 }
 
@@ -162,11 +165,9 @@ impl Streaks {
         success_limit: u32,
     ) -> StreakVerdict {
         let last = self.last.as_ref();
-        self.failures = match (&shape.failures, last.and_then(|l| l.failures.as_ref())) {
-            (Some(now), Some(before)) if now == before => self.failures + 1,
-            (Some(_), _) => 1,
-            (None, _) => 0,
-        };
+        let before = std::mem::take(&mut self.failures);
+        let longer = |failure: &String| before.get(failure).map_or(1, |times| times + 1);
+        self.failures = shape.failures.iter().map(|f| (f.clone(), longer(f))).collect();
         // Without words beside them, identical calls are a poll loop, which the repeat budget bounds.
         let repeats = !shape.text.is_empty()
             && shape.successes.is_some()
@@ -174,7 +175,7 @@ impl Streaks {
         self.successes =
             if repeats { self.successes + 1 } else { u32::from(shape.successes.is_some()) };
         self.last = Some(shape);
-        if self.failures >= failure_limit {
+        if self.failures.values().any(|times| *times >= failure_limit) {
             StreakVerdict::Failing
         } else if self.successes >= success_limit {
             StreakVerdict::Repeating

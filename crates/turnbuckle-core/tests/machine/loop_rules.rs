@@ -192,7 +192,54 @@ fn the_same_tool_failing_the_same_way_three_times_ends_the_turn() {
 }
 
 #[test]
-fn failures_of_another_kind_or_with_a_success_beside_them_are_no_streak() {
+fn a_streak_of_failures_is_the_tools_own_whatever_runs_beside_it() {
+    let both = |n| calls(vec![find(n), call("save", json!({"n": n}))]);
+    let world = Scripted::new((1..=3).map(both).collect()).execute(|run| match run.tool.as_str() {
+        "find" => breaks(&format!("No thread \"{}\" in inbox 7.", run.args["q"])),
+        _ => gives(fine()),
+    });
+    let sim = play(spec(vec![read("find"), put("save")]), world);
+    check(&sim);
+    assert_eq!(sim.turn.outcome(), Some(exhausted(ExhaustedReason::ToolFailureStreak)));
+    assert_eq!((sim.model_calls.len(), sim.runs.len()), (3, 6));
+
+    // A sibling that fails in its own, changing ways is no success of `find`, either.
+    let world = Scripted::new((1..=3).map(both).collect()).execute(|run| match run.tool.as_str() {
+        "find" => breaks("The index is being built."),
+        _ if run.args["n"] == 2 => breaks("The disk is full."),
+        _ => breaks("The server is away."),
+    });
+    let sim = play(spec(vec![read("find"), put("save")]), world);
+    assert_eq!(sim.turn.outcome(), Some(exhausted(ExhaustedReason::ToolFailureStreak)));
+    assert_eq!(sim.model_calls.len(), 3);
+}
+
+#[test]
+fn a_success_of_the_tool_or_an_iteration_without_it_breaks_its_streak_of_failures() {
+    let save = |n: u32| call("save", json!({"n": n}));
+    let broken_by = |between: Block| {
+        let mut replies: Vec<_> =
+            [find(1), find(2), between, find(3), find(4)].map(|b| calls(vec![b])).into();
+        replies.push(says("I give up."));
+        replies
+    };
+    // One thread of two is found each time: the tool gets somewhere.
+    let mut half: Vec<_> = (1..=4).map(|n| calls(vec![find(n), find(n + 90)])).collect();
+    half.push(says("I have half of them."));
+    for (replies, made) in [(broken_by(find(99)), 6), (broken_by(save(1)), 6), (half, 5)] {
+        let world = Scripted::new(replies).execute(|run| match run.args["q"].as_str() {
+            Some(q) if !q.starts_with("word9") => breaks("No such thread."),
+            _ => gives(fine()),
+        });
+        let sim = play(spec(vec![read("find"), put("save")]), world);
+        check(&sim);
+        assert_eq!(sim.turn.outcome(), Some(Outcome::Completed));
+        assert_eq!(sim.model_calls.len(), made);
+    }
+}
+
+#[test]
+fn failures_of_another_kind_are_no_streak() {
     let mut replies: Vec<_> = (1..=4).map(|n| calls(vec![find(n)])).collect();
     replies.push(says("I give up."));
     let world = Scripted::new(replies).execute(|run| match run.args["q"].as_str().unwrap() {
