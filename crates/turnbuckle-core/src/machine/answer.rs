@@ -49,6 +49,7 @@ impl Turn {
             }
             return self.route_chosen(frame, Ok(&answer), out);
         }
+        let answer = self.unwrap_calls(frame, answer);
         self.reconcile(frame, &call, streaming, &answer, out)?;
         let calls = self.calls_of(frame, call.iteration)?;
         if matches!(self.phase, Phase::Stopping { .. }) {

@@ -12,6 +12,7 @@
 //! | `call_model` | budgets before a model call, the closing call |
 //! | `stream`, `reconcile` | streamed deltas, and the complete answer against them |
 //! | `answer` | what follows from complete and failed answers |
+//! | `unwrap` | calls that a model wrapped into one |
 //! | `batch` | announcing and checking tool calls |
 //! | `run` | running them in bounds, settling them, ending the batch |
 //! | `people` | pauses, decisions, client results, steering |
@@ -35,6 +36,7 @@ pub mod spec;
 mod state;
 mod stop;
 mod stream;
+mod unwrap;
 mod valves;
 pub mod weave;
 

@@ -99,6 +99,67 @@ fn calls_that_cannot_be_read_are_refused_with_the_reason_and_siblings_still_run(
     assert_eq!(made(&sim)[0].arguments, "{\"n\": 1,}");
 }
 
+/// Some models wrap calls into one of a tool that nobody has.
+fn wrapped(name: &str, uses: Value) -> Block {
+    raw_call("w", name, &json!({ "tool_uses": uses }).to_string())
+}
+
+#[test]
+fn calls_that_are_wrapped_into_one_are_unpacked_and_each_has_its_result() {
+    let uses = json!([
+        {"recipient_name": "functions.find", "parameters": {"n": 1}},
+        {"recipient_name": "find", "parameters": {"n": 2}},
+        {"recipient_name": "functions.nowhere", "parameters": {}},
+        {"recipient_name": "find"},
+    ]);
+    for name in ["multi_tool_use.parallel", "functions.multi_tool_use.parallel", "parallel"] {
+        for seed in 0..4 {
+            let batch = vec![text("Both."), wrapped(name, uses.clone()), raw_call("x", "find", "")];
+            let world = Scripted::new(vec![calls(batch), says("Found.")])
+                .execute(|run| gives(run.args.get("n").cloned().unwrap_or_default()));
+            let plan = Plan { order: Order::Random(seed), ..Plan::default() };
+            let sim = play_with(spec(vec![read("find")]), world, plan);
+            check(&sim);
+            let calls: Vec<_> = made(&sim)
+                .iter()
+                .map(|c| (&*c.wire_id, c.name.as_str(), c.arguments.as_str()))
+                .collect();
+            assert_eq!(
+                calls,
+                [
+                    ("w", "find", r#"{"n":1}"#),
+                    ("call_1", "find", r#"{"n":2}"#),
+                    ("call_2", "nowhere", "{}"),
+                    ("call_3", "find", ""),
+                    ("x", "find", ""),
+                ]
+            );
+            let request = sim.requests.all.last().unwrap();
+            let Item::ToolResults { results } = &request[1] else { panic!() };
+            let given: Vec<_> = results.iter().map(|r| (&*r.wire_id, r.is_error)).collect();
+            let all = ["w", "call_1", "call_2", "call_3", "x"];
+            assert_eq!(given, all.map(|id| (id, id == "call_2")));
+            assert_eq!((results[0].content.as_str(), results[1].content.as_str()), ("1", "2"));
+        }
+    }
+}
+
+#[test]
+fn a_wrapper_that_is_not_sound_is_refused_and_a_tool_of_that_name_is_a_tool() {
+    let sound = json!({"recipient_name": "find", "parameters": {"n": 1}});
+    for uses in [json!([]), json!({}), json!([sound, {"parameters": {}}]), json!([sound, 7])] {
+        let batch = vec![wrapped("multi_tool_use.parallel", uses)];
+        let world = Scripted::new(vec![calls(batch), says("Hm.")]);
+        let sim = play(spec(vec![read("find")]), world);
+        check(&sim);
+        assert_eq!(error_codes(sim.turn.message().unwrap()), [ToolErrorCode::UnknownTool]);
+        assert!(sim.runs.is_empty());
+    }
+    let world = Scripted::new(vec![calls(vec![wrapped("parallel", json!([sound]))]), says("Hm.")]);
+    let sim = play(spec(vec![read("find"), read("parallel")]), world);
+    assert_eq!((made(&sim)[0].name.as_str(), ids(&sim.runs)), ("parallel", vec!["t-0"]));
+}
+
 #[test]
 fn a_call_cut_by_the_output_limit_never_runs_even_when_nothing_of_its_arguments_came() {
     for (arguments, code) in
