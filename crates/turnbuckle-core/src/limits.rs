@@ -68,3 +68,32 @@ impl Default for AgentLimits {
         Self { max_iterations: 10, min_tool_calls: 0 }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_the_documented_ones() {
+        let turn = TurnLimits {
+            max_tokens: 200_000,
+            max_model_calls: 50,
+            max_approvals: 5,
+            max_tool_calls: 200,
+            max_wall_ms: 1_800_000,
+            max_cost_micros: None,
+            max_identical_calls: 3,
+            failure_streak: 3,
+            success_streak: 3,
+            tool_concurrency: 8,
+            model_attempts: 3,
+            bad_output_retries: 2,
+        };
+        assert_eq!(TurnLimits::default(), turn);
+        let agent = AgentLimits { max_iterations: 10, min_tool_calls: 0 };
+        assert_eq!(AgentLimits::default(), agent);
+        // What a configuration leaves out is at its default, too.
+        assert_eq!(serde_json::from_str::<TurnLimits>("{}").unwrap(), turn);
+        assert_eq!(serde_json::from_str::<AgentLimits>("{}").unwrap(), agent);
+    }
+}

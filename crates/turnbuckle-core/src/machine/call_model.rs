@@ -30,9 +30,12 @@ impl Turn {
         }
     }
 
-    /// Whether no more model calls can be afforded.
-    pub fn is_spent(&self) -> bool {
-        self.spent_budget().is_some() || self.meters.model_calls >= self.spec.limits.max_model_calls
+    /// How many more model calls the turn can afford, such as for summaries; the closing call is not among them.
+    pub fn model_calls_left(&self) -> u32 {
+        match self.spent_budget() {
+            Some(_) => 0,
+            None => self.spec.limits.max_model_calls.saturating_sub(self.meters.model_calls),
+        }
     }
 
     /// The next step of an agent: a model call, the closing call, or the end of its loop.

@@ -6,7 +6,7 @@ use turnbuckle_core::error::{ModelError, ModelErrorKind, ToolErrorCode};
 use turnbuckle_core::event::EventKind;
 use turnbuckle_core::machine::*;
 use turnbuckle_core::model::Block;
-use turnbuckle_core::outcome::{ExhaustedReason, Outcome, TurnError};
+use turnbuckle_core::outcome::{AbortReason, ExhaustedReason, Outcome, TurnError};
 use turnbuckle_core::part::{InputKind, ToolCallStatus};
 use turnbuckle_core::usage::{FinishReason, Purpose, Usage};
 
@@ -111,6 +111,24 @@ fn a_closing_call_that_fails_or_asks_for_tools_stays_silent() {
         assert_eq!(sim.runs.len(), 1);
         assert!(!sim.events.iter().any(|e| matches!(e.kind, EventKind::TurnError { .. })));
     }
+}
+
+#[test]
+fn a_turn_stopped_as_it_reaches_its_cap_makes_no_closing_call() {
+    let mut short = spec(vec![read("find")]);
+    short.agents.get_mut("main").unwrap().limits.max_iterations = 1;
+    let plan = Plan {
+        interject: Some(Box::new(|effect| {
+            let last = matches!(effect.kind, EffectKind::Execute(_));
+            last.then_some(Input::Cancel { superseded: Superseded::No })
+        })),
+        ..Plan::default()
+    };
+    let sim = play_with(short, Scripted::new(vec![calls(vec![find(1)])]), plan);
+    check(&sim);
+    let stopped = Outcome::Aborted { reason: AbortReason::Stopped };
+    assert_eq!((sim.turn.outcome(), sim.model_calls.len()), (Some(stopped), 1));
+    assert_eq!(inputs(&sim), []);
 }
 
 #[test]
@@ -290,6 +308,22 @@ fn the_fourth_identical_call_is_answered_with_a_note_instead() {
     assert_eq!((finds[3].status, finds[3].started_at), (ToolCallStatus::Completed, None));
     let note = finds[3].output.as_ref().unwrap().as_str().unwrap();
     assert!(note.contains("already made 3 times"), "{note}");
+}
+
+#[test]
+fn identical_calls_of_one_answer_spend_the_repeat_budget_as_well() {
+    for tool in [read("get"), put("get")] {
+        let batch = (0..5).map(|_| call("get", json!({"id": 7}))).collect();
+        let sim = play(spec(vec![tool]), Scripted::new(vec![calls(batch), says("Enough.")]));
+        check(&sim);
+        assert_eq!(ids(&sim.runs), ["t-0", "t-1", "t-2"]);
+        let made: Vec<_> = sim.turn.message().unwrap().calls().collect();
+        for noted in &made[3..] {
+            assert_eq!((noted.status, noted.started_at), (ToolCallStatus::Completed, None));
+            let note = noted.output.as_ref().unwrap().as_str().unwrap();
+            assert!(note.contains("already made 3 times"), "{note}");
+        }
+    }
 }
 
 #[test]

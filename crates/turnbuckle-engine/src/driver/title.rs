@@ -70,7 +70,7 @@ impl Driver {
     /// The model that writes titles, when one is to and the turn can afford it.
     fn title_model(&self) -> Option<Arc<dyn Model>> {
         let Titles::Model(wanted) = &self.runtime.titles else { return None };
-        if self.turn.is_spent() {
+        if self.turn.model_calls_left() == 0 {
             return None;
         }
         match self.assembler.models.resolve(Some(wanted)) {

@@ -13,8 +13,10 @@ use turnbuckle_core::event::{Event, EventKind};
 use turnbuckle_core::ids::CallId;
 use turnbuckle_core::machine::*;
 use turnbuckle_core::message::{ApprovalCard, SystemBody};
+use turnbuckle_core::part::ToolCallPart;
 use turnbuckle_core::time::Timestamp;
-use turnbuckle_core::tool::SideEffect;
+use turnbuckle_core::tool::{Counts, SideEffect};
+use turnbuckle_core::usage::Purpose;
 
 /// Which of the effects under way gets on next.
 #[derive(Clone, Copy, Debug)]
@@ -84,8 +86,6 @@ pub struct Sim<W> {
     clock: i64,
     rng: Rng,
     inputs: u32,
-    /// Model calls that no agent made: summaries and titles.
-    side_calls: u32,
 }
 
 /// Runs a turn to its end, or to where nobody acts on its cards.
@@ -126,7 +126,6 @@ impl<W: World> Sim<W> {
             clock: START,
             rng: Rng::of(seed, "driver"),
             inputs: 0,
-            side_calls: 0,
         }
     }
 
@@ -221,21 +220,11 @@ impl<W: World> Sim<W> {
         let known = self.out.effects.len();
         self.buffer.push(Recorded { n: self.turn.recorded(), at, input: input.clone() });
         let again = input == Input::Recover;
-        match &input {
-            Input::Compacted { report, .. } => {
-                self.side_calls += u32::from(report.summary_call.is_some());
-            }
-            Input::Finalized { changes, .. } => {
-                let title = changes.title.as_ref();
-                self.side_calls += u32::from(title.is_some_and(|t| t.call.is_some()));
-            }
-            _ => {}
-        }
         self.turn
             .handle(at, input.clone(), &mut self.out)
             .unwrap_or_else(|e| panic!("{e} after {input:?}"));
         self.inputs += u32::from(!again);
-        self.check_budgets(if again { self.out.effects.len() } else { known });
+        self.check_budgets(at, if again { self.out.effects.len() } else { known });
         if self.plan.reload {
             let text = serde_json::to_string(&self.turn).unwrap();
             let read: Turn = serde_json::from_str(&text).unwrap();
@@ -245,18 +234,53 @@ impl<W: World> Sim<W> {
         self.tick()
     }
 
-    fn check_budgets(&self, from: usize) {
+    /// No budget is exceeded, but for the one closing call; `from` is where the effects begin that were asked for just now.
+    fn check_budgets(&self, at: Timestamp, from: usize) {
         let (meters, limits) = (self.turn.meters(), &self.turn.spec().limits);
-        let most = limits.max_model_calls + 1 + self.side_calls;
+        let beyond = u32::from(self.model_calls.iter().chain(&self.out.effects).any(is_closing));
+        let most = limits.max_model_calls + beyond;
         assert!(meters.model_calls <= most, "{} model calls", meters.model_calls);
         assert!(meters.approvals <= limits.max_approvals, "{} approvals", meters.approvals);
         assert!(meters.tool_calls <= limits.max_tool_calls, "{} tool calls", meters.tool_calls);
-        let asked = self.out.effects[from..].iter();
-        if asked.filter(|e| matches!(e.kind, EffectKind::CallModel(_))).count() > 0 {
+        for effect in &self.out.effects[from..] {
+            let EffectKind::CallModel(call) = &effect.kind else { continue };
             assert!(meters.new_work < limits.max_tokens, "a model call over the token budget");
             let money = limits.max_cost_micros.is_none_or(|max| meters.cost_micros < max);
             assert!(money, "a model call over the money budget");
+            // The clock may have gone back; the turn's does not.
+            let active = meters.active_ms + at.since(meters.active_since);
+            assert!(active < limits.max_wall_ms, "a model call after {active} ms");
+            self.check_iterations(effect, call);
         }
+    }
+
+    /// The agent has iterations left, or this is its closing call and its only one.
+    fn check_iterations(&self, effect: &Effect, call: &CallModel) {
+        let agent = &self.turn.spec().agents[&effect.agent];
+        let message = self.turn.messages().get(&call.message).unwrap();
+        let counts = |iteration: &u32| {
+            let mut calls = message.calls().filter(|c| c.iteration == *iteration).peekable();
+            let free =
+                |c: &ToolCallPart| agent.tool(&c.name).is_some_and(|t| t.counts == Counts::Free);
+            calls.peek().is_none() || !calls.all(free)
+        };
+        let first = call.iteration - call.calls_made;
+        let counted = (first..call.iteration).filter(counts).count() as u32;
+        let cap = agent.limits.max_iterations;
+        if call.purpose == Purpose::Step {
+            assert!(counted < cap, "iteration {} of {cap} of {}", counted + 1, effect.path);
+        }
+        let closed = |e: &&Effect| {
+            let before =
+                matches!(&e.kind, EffectKind::CallModel(c) if c.iteration < call.iteration);
+            e.path == effect.path && is_closing(e) && before
+        };
+        assert_eq!(
+            self.model_calls.iter().find(closed),
+            None,
+            "{} goes on after its end",
+            effect.path
+        );
     }
 
     fn take_events(&mut self) {
@@ -426,7 +450,8 @@ impl<W: World> Sim<W> {
         let mut open = self.open.remove(&step).unwrap();
         let input = match open.effect.kind.clone() {
             EffectKind::CallModel(call) => {
-                if let Some(report) = open.compaction(&self.world, &call) {
+                if let Some(mut report) = open.compaction(&self.world, &call) {
+                    report.summary_call.take_if(|_| self.turn.model_calls_left() == 0);
                     self.open.insert(step, open);
                     return self.input(Input::Compacted { step, report: Box::new(report) });
                 }
@@ -477,11 +502,19 @@ impl<W: World> Sim<W> {
                 Input::Executed { step, result: Box::new(result) }
             }
             EffectKind::Finalize { .. } => {
-                Input::Finalized { step, changes: Box::new(self.world.changes()) }
+                let mut changes = Box::new(self.world.changes());
+                if let Some(title) = &mut changes.title {
+                    title.call.take_if(|_| self.turn.model_calls_left() == 0);
+                }
+                Input::Finalized { step, changes }
             }
         };
         self.input(input)
     }
+}
+
+fn is_closing(effect: &Effect) -> bool {
+    matches!(&effect.kind, EffectKind::CallModel(call) if call.purpose == Purpose::Closing)
 }
 
 /// The failure of a model call whose connection was dropped on purpose.
