@@ -7,10 +7,11 @@ use common::*;
 use serde_json::json;
 use turnbuckle_core::error::{ModelError, ModelErrorKind};
 use turnbuckle_core::event::EventKind;
+use turnbuckle_core::limits::TurnLimits;
 use turnbuckle_core::machine::Decision;
 use turnbuckle_core::message::Message;
 use turnbuckle_core::model::ModelRequest;
-use turnbuckle_core::outcome::{Outcome, TurnError};
+use turnbuckle_core::outcome::{ExhaustedReason, Outcome, TurnError};
 use turnbuckle_core::transcript::Item;
 use turnbuckle_core::usage::{FinishReason, Usage};
 use turnbuckle_engine::tool::{Approval, FnTool, ToolContext, ToolContract};
@@ -32,6 +33,14 @@ fn fill() -> FnTool {
 
 /// A model with room for some 6,000 tokens that calls `fill` so often, one call after the other.
 fn filling(times: usize, summary: impl Fn(usize) -> Scripted + Send + 'static) -> Bench {
+    filling_within(TurnLimits::default(), times, summary)
+}
+
+fn filling_within(
+    limits: TurnLimits,
+    times: usize,
+    summary: impl Fn(usize) -> Scripted + Send + 'static,
+) -> Bench {
     let (mut summaries, mut filled) = (0, 0);
     let model = ScriptedModel::from_fn("m", move |request| {
         if is_summary(request) {
@@ -48,7 +57,7 @@ fn filling(times: usize, summary: impl Fn(usize) -> Scripted + Send + 'static) -
     })
     .with_window(6_000, 500);
     let agent = Agent::builder("main").instructions("You fill.").tool(fill()).build().unwrap();
-    Bench::of(model, [agent], |b| b)
+    Bench::of(model, [agent], |b| b.limits(limits))
 }
 
 /// The room is measured before every model call, not only at the start of a turn.
@@ -65,25 +74,66 @@ async fn a_tool_loop_that_outgrows_the_window_is_made_to_fit_in_the_middle_of_th
     bench.check(&key).await;
 }
 
-/// A summary that does not fit either is tried twice, each time smaller, and never again with the same prompt.
+/// A summary that does not fit either is tried twice in a turn, the second time much smaller. Then old results give way,
+/// before that step and before every later one.
 #[tokio::test]
-async fn a_summary_that_overflows_is_tried_twice_and_ends() {
-    let too_long = |_| ModelError::new(ModelErrorKind::ContextOverflow, "too long").into();
+async fn a_summary_that_overflows_is_tried_twice_in_a_turn_and_old_results_give_way() {
     let bench = filling(8, too_long);
     let key = bench.session().await;
     let events = bench.say(&key, "fill it").await;
-    assert!(events.last().unwrap().kind.is_terminal());
-    let prompts: Vec<usize> = bench
-        .model
-        .requests()
+    assert!(matches!(last_kind(&events), EventKind::TurnCompleted { .. }), "{events:?}");
+    assert_eq!(bench.message(&key).await.calls().count(), 8);
+    let prompts = summary_prompts(&bench);
+    let [large, small] = prompts[..] else { panic!("{prompts:?}") };
+    assert!(small * 2 < large, "{prompts:?}");
+    assert_eq!(bench.model.requests().len(), 9 + 2);
+    let notes: Vec<_> = events
         .iter()
-        .filter(|r| is_summary(r))
-        .map(|r| user_texts(r)[0].len())
+        .filter_map(|e| match &e.kind {
+            EventKind::ContextCompacted { note, .. } => Some(note.as_str()),
+            _ => None,
+        })
         .collect();
-    let steps = bench.model.requests().len() - prompts.len();
-    assert!(!prompts.is_empty() && prompts.len() <= 2 * steps, "{prompts:?}");
-    assert!(prompts.chunks(2).all(|pair| pair.len() == 2 && pair[1] < pair[0]), "{prompts:?}");
+    let dropped = "the oldest tool results were left out.";
+    assert_eq!(
+        notes[0],
+        format!("To fit the model's window, a summary could not be made, and {dropped}")
+    );
+    assert!(notes.len() > 1, "{notes:?}");
+    for later in &notes[1..] {
+        assert_eq!(*later, format!("To fit the model's window, {dropped}"));
+    }
     bench.check(&key).await;
+}
+
+fn too_long(_: usize) -> Scripted {
+    ModelError::new(ModelErrorKind::ContextOverflow, "too long").into()
+}
+
+/// The sizes of what was to be summarised.
+fn summary_prompts(bench: &Bench) -> Vec<usize> {
+    let requests = bench.model.requests();
+    requests.iter().filter(|r| is_summary(r)).map(|r| user_texts(r)[0].len()).collect()
+}
+
+/// Summaries are model calls of the turn, those that fail included: it never makes more than one beyond its limit.
+#[tokio::test]
+async fn summaries_that_fail_spend_the_turns_model_calls() {
+    for (most, summaries) in [(8, 2), (7, 1), (6, 0)] {
+        let limits = TurnLimits { max_model_calls: most, ..TurnLimits::default() };
+        let bench = filling_within(limits, 8, too_long);
+        let key = bench.session().await;
+        let events = bench.say(&key, "fill it").await;
+        let reason = ExhaustedReason::MaxIterations;
+        assert_eq!(
+            outcome(&bench.message(&key).await),
+            Outcome::Exhausted { reason },
+            "{events:?}"
+        );
+        assert_eq!(summary_prompts(&bench).len(), summaries);
+        assert_eq!(bench.model.requests().len(), most as usize + 1);
+        bench.check(&key).await;
+    }
 }
 
 /// A request that no measure makes fit ends the turn with a word, and the session takes the next message.

@@ -103,6 +103,14 @@ impl Turn {
             EffectKind::CallModel(call) => call.iteration,
             _ => self.frame(frame)?.iteration,
         };
+        if let Purpose::Summary | Purpose::Title = purpose {
+            // Calls of steps were counted when they were asked for; those beside them are counted as they end.
+            self.meters.model_calls += 1;
+            self.meters.lost_summaries += u32::from(purpose == Purpose::Summary);
+            if answer.response.usage.is_empty() && answer.cost_micros.is_none() {
+                return Ok(());
+            }
+        }
         self.meter(frame, iteration, purpose, answer, None, out)?;
         let now = self.epoch;
         if let Some(pending) = self.pending.get_mut(&step)

@@ -49,7 +49,8 @@ pub enum Input {
         partial: Option<Box<ModelAnswer>>,
     },
     /// A model call was made of which only the cost counts: nobody waits for its answer any more, its process ended, or a tool
-    /// made it on its own.
+    /// made it on its own. A summary or a title that came to nothing counts as one of the turn's model calls, too, even when
+    /// it cost nothing.
     Metered {
         /// The step it was made for.
         step: StepId,

@@ -78,8 +78,11 @@ pub struct Meters {
     pub usage: Usage,
     /// New work in tokens.
     pub new_work: u64,
-    /// Model calls.
+    /// Model calls, those for summaries and titles included.
     pub model_calls: u32,
+    /// Those of them that were to summarise the history and came to nothing.
+    #[serde(default)]
+    pub lost_summaries: u32,
     /// Tool calls.
     pub tool_calls: u32,
     /// Approvals asked for.

@@ -131,6 +131,33 @@ fn a_turn_stopped_as_it_reaches_its_cap_makes_no_closing_call() {
     assert_eq!(inputs(&sim), []);
 }
 
+/// A summary that came to nothing, metered before the model call it was made for.
+fn lost_summary(effect: &Effect) -> Option<Input> {
+    let EffectKind::CallModel(_) = effect.kind else { return None };
+    let mut answer = answer(vec![]);
+    answer.response.usage = Usage::default();
+    let (step, purpose, answer) = (effect.step, Purpose::Summary, Box::new(answer));
+    Some(Input::Metered { step, purpose, epoch: 0, answer })
+}
+
+#[test]
+fn summaries_that_come_to_nothing_spend_the_turns_model_calls() {
+    let mut tight = spec(vec![read("find")]);
+    tight.limits.max_model_calls = 3;
+    let plan = Plan {
+        interject: Some(Box::new(|e| (e.step == 0).then(|| lost_summary(e)).flatten())),
+        ..Plan::default()
+    };
+    let replies = vec![calls(vec![find(1)]), calls(vec![find(2)]), says("So far: nothing.")];
+    let sim = play_with(tight, Scripted::new(replies), plan);
+    check(&sim);
+    // The lost summary, two steps, and the closing call beyond the cap.
+    assert_eq!(sim.turn.outcome(), Some(exhausted(ExhaustedReason::MaxIterations)));
+    assert_eq!((sim.model_calls.len(), sim.turn.meters().model_calls), (3, 4));
+    // What cost nothing leaves no entry in the bill.
+    assert_eq!(sim.turn.message().unwrap().iterations.len(), 3);
+}
+
 #[test]
 fn the_token_budget_counts_new_work_and_trips_at_its_exact_value() {
     let answer_of = |new: u64, cached: u64, blocks| {

@@ -126,9 +126,12 @@ impl Beside {
         match result {
             Ok(response) => Ok(self.bill(&request).of(response)),
             Err(failure) => {
-                if let Some(partial) = failure.partial {
-                    self.forgo(self.bill(&request).of(partial));
-                }
+                let bill = self.bill(&request);
+                // Nothing that came costs nothing, but it was a call.
+                self.forgo(match failure.partial {
+                    Some(partial) => bill.of(partial),
+                    None => ModelAnswer::new(bill.nothing()),
+                });
                 Err(failure.error)
             }
         }

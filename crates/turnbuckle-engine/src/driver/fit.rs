@@ -2,11 +2,11 @@
 
 use super::bill::Beside;
 use super::request::{Fitted, summary_entry};
+use super::work::CompactionWork;
 use super::{Driver, commit::Changed};
 use crate::runtime::AgentRuntime;
 use crate::session::Overlay;
 use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
 use std::sync::Arc;
 use turnbuckle_core::compaction::{as_text, cut, drop_old_media, drop_old_results, trim_large};
 use turnbuckle_core::error::{ModelError, ModelErrorKind};
@@ -25,6 +25,9 @@ use turnbuckle_models::{Model, TokenMeter};
 const ANSWER_SHARE: u32 = 4;
 /// Tokens of a summary at the most.
 const SUMMARY_TOKENS: u32 = 1024;
+/// Bytes of each message that a summary is made of: two attempts in a turn, the second much smaller. The same prompt would
+/// fail again, and a model that can summarise nothing must not be asked before every step.
+const SUMMARY_SIZES: [usize; 2] = [4000, 600];
 /// How the summary is asked for.
 const SUMMARISE: &str = "Summarise the conversation below for the assistant that will carry it on. Keep every fact, \
 decision, name, number, identifier and open question that may matter later, and what tools found. Leave out pleasantries. \
@@ -40,7 +43,7 @@ impl Driver {
         request: &ModelRequest,
         effect: &Effect,
         call: &CallModel,
-    ) -> (Option<PromptCount>, Option<(Beside, BoxFuture<'static, Fitted>)>) {
+    ) -> (Option<PromptCount>, Option<CompactionWork>) {
         let meter = self.assembler.meter(model);
         let budget = budget(&**model, request);
         match meter.fit(request, budget) {
@@ -56,18 +59,32 @@ impl Driver {
                     Purpose::Summary,
                     self.nested.of(&effect.path),
                 );
+                let sizes = self.summary_sizes();
+                let tries = sizes.len() as u32;
                 let work = Compaction {
                     beside: beside.clone(),
                     meter,
                     request: request.clone(),
                     budget,
                     before,
+                    sizes,
                 };
                 let message = call.message.clone();
-                let future = async move { Fitted { message, result: work.run().await } };
-                (Some(count), Some((beside, future.boxed())))
+                let future = async move { Fitted { message, result: work.run().await } }.boxed();
+                let effect = effect.clone();
+                (Some(count), Some(CompactionWork { effect, beside, tries, future }))
             }
         }
+    }
+
+    /// How a summary may still be tried in this turn: none of the ways that came to nothing, and no more calls than the turn
+    /// has left. What works under way beside this one may use is theirs.
+    fn summary_sizes(&self) -> &'static [usize] {
+        let reserved: u32 = self.work.compactions.iter().map(|work| work.tries).sum();
+        let lost = self.turn.meters().lost_summaries.saturating_add(reserved);
+        let left = self.turn.model_calls_left().saturating_sub(reserved);
+        let sizes = SUMMARY_SIZES.get(lost as usize..).unwrap_or_default();
+        sizes.get(..left as usize).unwrap_or(sizes)
     }
 
     /// What was summarised is kept with the session, so that a later turn does not summarise it again.
@@ -154,6 +171,8 @@ struct Compaction {
     request: ModelRequest,
     budget: u32,
     before: u64,
+    /// See [`SUMMARY_SIZES`].
+    sizes: &'static [usize],
 }
 
 impl Compaction {
@@ -167,7 +186,7 @@ impl Compaction {
         }
         let mut summary_call = None;
         let mut overlay = None;
-        if !self.fits(&self.request.transcript) {
+        if !self.sizes.is_empty() && !self.fits(&self.request.transcript) {
             match self.summarise().await {
                 Ok((transcript, answer, made)) => {
                     self.request.transcript = transcript;
@@ -230,9 +249,8 @@ impl Compaction {
         })?;
         let (old, recent) = entries.split_at(at);
         let mut failure = None;
-        // Two attempts, the second much smaller; never the same prompt again.
-        for each in [4000, 600] {
-            let mut text = as_text(old, each);
+        for each in self.sizes {
+            let mut text = as_text(old, *each);
             let most = (self.budget as usize).saturating_mul(2);
             if text.len() > most {
                 let tail = text.len() - most;

@@ -1,12 +1,11 @@
 //! Building the request of a model call from recorded inputs: the prompt of the agent, the history, the turn so far.
 
 use super::Driver;
-use super::bill::Beside;
 use super::start::config_error;
+use super::work::CompactionWork;
 use crate::agent::SendTools;
 use crate::runtime::AgentRuntime;
 use crate::session::Overlay;
-use futures_util::future::BoxFuture;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use turnbuckle_core::content::Media;
@@ -62,7 +61,7 @@ pub(crate) struct Built {
     pub(crate) model: Arc<dyn Model>,
     pub(crate) request: ModelRequest,
     pub(crate) counted: Option<PromptCount>,
-    pub(crate) compaction: Option<(Beside, BoxFuture<'static, Fitted>)>,
+    pub(crate) compaction: Option<CompactionWork>,
 }
 
 /// A history that was made to fit.

@@ -3,7 +3,7 @@
 use super::Driver;
 use super::bill::Bill;
 use super::deltas::DeltaBuffer;
-use super::work::{CapturedCall, CompactionWork, ModelWork};
+use super::work::{CapturedCall, ModelWork};
 use crate::agent::{OnNoToolCalls, StepView};
 use crate::pipeline;
 use crate::runtime::AgentRuntime;
@@ -28,8 +28,8 @@ impl Driver {
         let call = call.clone();
         match self.build_request(&effect, &call) {
             Ok(built) => match built.compaction {
-                Some((beside, future)) => {
-                    self.work.compactions.push(CompactionWork { effect, beside, future });
+                Some(work) => {
+                    self.work.compactions.push(work);
                     Ok(())
                 }
                 None => self.send(effect, call, built.model, built.request, built.counted),

@@ -46,6 +46,8 @@ pub(crate) struct ModelWork {
 pub(crate) struct CompactionWork {
     pub(crate) effect: Effect,
     pub(crate) beside: Beside,
+    /// Calls it may make.
+    pub(crate) tries: u32,
     pub(crate) future: BoxFuture<'static, super::request::Fitted>,
 }
 
