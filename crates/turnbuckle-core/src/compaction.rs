@@ -73,18 +73,55 @@ pub fn as_text(entries: &[Arc<Entry>], each: usize) -> String {
     out
 }
 
-/// Cuts single texts of more than `bytes` bytes, with a marker where something is missing. `None` when there are none.
-pub fn trim_large(transcript: &Transcript, bytes: usize) -> Option<Transcript> {
-    map_texts(transcript, &mut |text| {
-        if text.len() <= bytes {
-            return None;
-        }
-        let kept = clip(text, bytes);
-        Some(format!(
-            "{kept}\n[… {} bytes were left out here to fit the model's window]",
-            text.len() - kept.len()
-        ))
+/// Cuts single texts of more than `most` tokens to nearly as many, with a marker where something is missing. `None` when
+/// there are none.
+pub fn trim_large(
+    transcript: &Transcript,
+    most: u32,
+    tokens: &dyn Fn(&str) -> u32,
+) -> Option<Transcript> {
+    map_texts(transcript, &mut |marked| {
+        let (text, before) = unmarked(marked);
+        let kept = beginning(text, most, tokens)?;
+        Some(format!("{kept}{MARK}{}{MARK_END}", before + text.len() - kept.len()))
     })
+}
+
+/// Where something was left out of a text, with how many bytes it was.
+const MARK: &str = "\n[… ";
+const MARK_END: &str = " bytes were left out here to fit the model's window]";
+
+/// A text without the marker of an earlier cut, and the bytes that were left out then.
+fn unmarked(text: &str) -> (&str, usize) {
+    let cut = text.strip_suffix(MARK_END).and_then(|rest| rest.rsplit_once(MARK));
+    match cut.and_then(|(kept, bytes)| Some((kept, bytes.parse().ok()?))) {
+        Some(cut) => cut,
+        None => (text, 0),
+    }
+}
+
+/// The beginning of a text that has `most` tokens, or a little less. `None` when that is all of it.
+fn beginning<'a>(text: &'a str, most: u32, tokens: &dyn Fn(&str) -> u32) -> Option<&'a str> {
+    // A token is never shorter than a byte.
+    if text.len() <= most as usize || tokens(text) <= most {
+        return None;
+    }
+    let (mut fits, mut exceeds) = ("", text);
+    // Each round halves what is in question, so all of them together count about as much as the first.
+    loop {
+        let middle = clip(text, fits.len() + (exceeds.len() - fits.len()) / 2);
+        if middle.len() <= fits.len() {
+            return Some(fits);
+        }
+        let count = tokens(middle);
+        if count > most {
+            exceeds = middle;
+        } else if count >= most - most / 32 {
+            return Some(middle);
+        } else {
+            fits = middle;
+        }
+    }
 }
 
 /// Empties the oldest tool results until `fits` says so. `None` when that does not help.
@@ -227,14 +264,20 @@ mod tests {
     fn one_large_message_is_trimmed_with_a_marker() {
         let mut t = Transcript::default();
         t.push(user(&"y".repeat(500)));
-        let trimmed = trim_large(&t, 100).unwrap();
+        // Twenty bytes are a token here.
+        let tokens = |text: &str| text.len().div_ceil(20) as u32;
+        let trimmed = trim_large(&t, 5, &tokens).unwrap();
         let Item::User { content } = &trimmed.entries()[0].item else { panic!() };
-        let text = content.text();
-        assert!(
-            text.ends_with("[… 400 bytes were left out here to fit the model's window]"),
-            "{text}"
-        );
-        assert!(trim_large(&trimmed, 500).is_none());
+        let marked = |kept: usize| {
+            let (kept, gone) = ("y".repeat(kept), 500 - kept);
+            format!("{kept}\n[… {gone} bytes were left out here to fit the model's window]")
+        };
+        assert_eq!(content.text(), marked(93));
+        // The mark is not counted, and one that is cut again tells of all that is gone.
+        assert!(trim_large(&trimmed, 5, &tokens).is_none());
+        let again = trim_large(&trimmed, 2, &tokens).unwrap();
+        let Item::User { content } = &again.entries()[0].item else { panic!() };
+        assert_eq!(content.text(), marked(23));
     }
 
     #[test]
@@ -283,6 +326,25 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_trimmed_text_has_nearly_as_many_tokens_as_it_may(
+            text in "[ -~äöü日本語]{0,300}",
+            most in 1..200u32,
+        ) {
+            // A tokenizer to which letters cost more than the rest.
+            let one = |c: char| if c.is_ascii_lowercase() { 1 } else { c.len_utf8() as u32 };
+            let tokens = |text: &str| text.chars().map(one).sum::<u32>();
+            match beginning(&text, most, &tokens) {
+                None => prop_assert!(tokens(&text) <= most),
+                Some(kept) => {
+                    prop_assert!(text.starts_with(kept));
+                    // A cut may miss two characters of three tokens each.
+                    prop_assert!((most - most / 32..=most + 6).contains(&(tokens(kept) + 6)));
+                    prop_assert!(tokens(kept) <= most);
+                }
+            }
+        }
+
         #[test]
         fn whatever_the_history_no_result_is_left_without_its_call(
             kinds in prop::collection::vec(0..3u8, 0..30),

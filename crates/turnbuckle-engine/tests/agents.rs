@@ -16,9 +16,12 @@ use turnbuckle_core::message::AssistantMessage;
 use turnbuckle_core::model::{ModelRequest, OutputSchema};
 use turnbuckle_core::outcome::{Outcome, TurnError};
 use turnbuckle_core::part::{InputKind, Part};
+use turnbuckle_core::transcript::Item;
 use turnbuckle_core::usage::Purpose;
 use turnbuckle_engine::tool::{FnTool, Resources, ToolContract};
 use turnbuckle_engine::{Agent, Agents, ApplyReport, Domain, Review, Submission, drain};
+use turnbuckle_models::TokenMeter;
+use turnbuckle_models::catalogue::TokenizerFamily;
 use turnbuckle_models::scripted::{Scripted, ScriptedModel, calls as calling, text};
 use turnbuckle_store::{Captured, CapturedStatus};
 
@@ -448,14 +451,53 @@ async fn a_single_message_larger_than_the_window_is_trimmed_with_a_mark() {
     check_session(&bench.engine, &key).await;
     assert!(matches!(last_kind(&events), EventKind::TurnCompleted { .. }), "{events:?}");
     let seen = user_texts(&bench.last_request());
-    assert!(seen[0].starts_with("Begin. word") && seen[0].contains("bytes were left out here"));
-    assert!(seen[0].len() < 3_000);
+    let (kept, mark) = seen[0].split_once("\n[").unwrap();
+    assert!(kept.starts_with("Begin. word"), "{kept}");
+    let gone = long.len() - kept.len();
+    assert_eq!(mark, format!("… {gone} bytes were left out here to fit the model's window]"));
+    // Half of what is left beside the answer, counted as the window is: no more, and hardly less.
+    let half = (3_000 - 3_000 / 8) / 2;
+    let tokens = TokenMeter::new("m", TokenizerFamily::Unknown).text_at_most(kept);
+    assert!((half - half / 16..=half).contains(&tokens), "{tokens} of {half}");
     assert!(events.iter().any(|e| matches!(e.kind, EventKind::ContextCompacted { .. })));
     let turnbuckle_core::message::Message::User(user) = &messages(&*bench.store, &key).await[0]
     else {
         panic!()
     };
     assert_eq!(user.content.text().len(), long.len());
+}
+
+#[tokio::test]
+async fn many_long_results_at_once_are_trimmed_until_they_fit_beside_each_other() {
+    let model = ScriptedModel::from_fn("m", |request| match answers(request) {
+        0 => {
+            let keys = ["1", "2", "3", "4", "5", "6"].map(|n| format!(r#"{{"key": "{n}"}}"#));
+            calling(&keys.each_ref().map(|args| (args.as_str(), "fill", args.as_str()))).into()
+        }
+        _ => text("Noted.").into(),
+    })
+    .with_window(3_000, 300);
+    let fill = ToolContract::new("fill").description("Gives much.");
+    let fill = FnTool::typed(fill, async |args: Key, _| {
+        Ok::<_, String>(format!("{} and so on. ", args.key).repeat(400))
+    });
+    let agents = [Agent::builder("main").instructions("You listen.").tool(fill).build().unwrap()];
+    let bench = Bench::of(model, agents, |b| b);
+    let key = bench.session().await;
+    let events = bench.say(&key, "go").await;
+    assert!(matches!(last_kind(&events), EventKind::TurnCompleted { .. }), "{events:?}");
+    bench.check(&key).await;
+    let Item::ToolResults { results } = items(&bench.last_request()).pop().unwrap() else {
+        panic!()
+    };
+    let size = 400 * "1 and so on. ".len();
+    for (n, result) in results.iter().enumerate() {
+        let (kept, mark) = result.content.split_once("\n[").unwrap();
+        assert!(kept.starts_with(&format!("{} and so on. ", n + 1)), "{kept}");
+        // However often it was trimmed, the mark tells of all that is gone.
+        let gone = size - kept.len();
+        assert_eq!(mark, format!("… {gone} bytes were left out here to fit the model's window]"));
+    }
 }
 
 #[tokio::test]

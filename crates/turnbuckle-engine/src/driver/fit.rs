@@ -23,6 +23,8 @@ use turnbuckle_models::{Model, TokenMeter};
 
 /// The answer's share of the window when nothing says how long it may be, as a divisor.
 const ANSWER_SHARE: u32 = 4;
+/// Texts are not shortened to fewer tokens than this.
+const SHORTEST: u32 = 64;
 /// Tokens of a summary at the most.
 const SUMMARY_TOKENS: u32 = 1024;
 /// Bytes of each message that a summary is made of: two attempts in a turn, the second much smaller. The same prompt would
@@ -178,12 +180,9 @@ struct Compaction {
 impl Compaction {
     async fn run(mut self) -> Result<(Transcript, CompactionReport, Option<Overlay>), ModelError> {
         let mut notes = Vec::new();
-        // A single text may take half of what there is; bytes are at least as many as tokens.
-        let largest = (self.budget / 2) as usize;
-        if let Some(trimmed) = trim_large(&self.request.transcript, largest.max(1)) {
-            self.request.transcript = trimmed;
-            notes.push("very long texts were shortened");
-        }
+        // A single text may take half of what there is.
+        let mut largest = self.budget / 2;
+        let mut shortened = self.shorten(largest);
         let mut summary_call = None;
         let mut overlay = None;
         if !self.sizes.is_empty() && !self.fits(&self.request.transcript) {
@@ -215,6 +214,14 @@ impl Compaction {
                 notes.push("the oldest tool results were left out");
             }
         }
+        // What is left is the newest, and too long together.
+        while largest > SHORTEST && !self.fits(&self.request.transcript) {
+            largest /= 2;
+            shortened |= self.shorten(largest);
+        }
+        if shortened {
+            notes.insert(0, "very long texts were shortened");
+        }
         if !self.fits(&self.request.transcript) {
             let message = format!(
                 "the request has about {} tokens and the model takes {}, even after everything that can go was left out",
@@ -227,6 +234,16 @@ impl Compaction {
         let note = format!("To fit the model's window, {}.", notes.join(", and "));
         let report = CompactionReport { note, before: self.before, after, summary_call };
         Ok((self.request.transcript, report, overlay))
+    }
+
+    /// Shortens single texts to so many tokens. Says whether there were any.
+    fn shorten(&mut self, tokens: u32) -> bool {
+        let count = |text: &str| self.meter.text_at_most(text);
+        let Some(trimmed) = trim_large(&self.request.transcript, tokens, &count) else {
+            return false;
+        };
+        self.request.transcript = trimmed;
+        true
     }
 
     fn fits(&self, transcript: &Transcript) -> bool {

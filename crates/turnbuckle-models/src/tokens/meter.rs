@@ -105,12 +105,22 @@ impl TokenMeter {
         let output =
             request.output.as_ref().map_or(0, |o| counter.count_text(&o.schema.to_string()));
         let tools = self.tool_tokens(&request.tools);
-        let raw = [transcript, system, tools, output].into_iter().fold(0, u32::saturating_add);
+        self.corrected([transcript, system, tools, output].into_iter().fold(0, u32::saturating_add))
+    }
+
+    /// The tokens of a text at the most, as [`fit`](Self::fit) counts it within a request.
+    pub fn text_at_most(&self, text: &str) -> u32 {
+        self.corrected(self.counter.count_text(text)).at_most()
+    }
+
+    /// What was counted, by what the provider reported so far.
+    fn corrected(&self, raw: u32) -> PromptCount {
+        let margin = self.counter.margin();
         match self.ratio.load(Ordering::Relaxed) {
-            0 => PromptCount { tokens: raw, margin: counter.margin() },
+            0 => PromptCount { tokens: raw, margin },
             ratio => PromptCount {
                 tokens: (u64::from(raw) * u64::from(ratio) / 1000).try_into().unwrap_or(u32::MAX),
-                margin: counter.margin().min(CORRECTED_MARGIN),
+                margin: margin.min(CORRECTED_MARGIN),
             },
         }
     }
