@@ -1647,10 +1647,17 @@ export interface components {
         /** @description A copy of a session to make. */
         NewFork: {
             /**
-             * @description After this turn, which must be finished.
+             * @description After this turn, which must be finished unless `steps` is given.
              * @default null
              */
             turn?: string | null;
+            /**
+             * Format: int32
+             * @description Inside that turn, after so many of its steps, from 1: a step is a model call (`iteration` of the message's parts, from 0)
+             *     with the tools that it asked for. The copied turn counts as stopped there.
+             * @default null
+             */
+            steps?: number | null;
             /**
              * Format: int32
              * @description Before the message at this position, from 0.

@@ -9,6 +9,7 @@
 //! | [`message`], [`part`] | what a session stores |
 //! | [`content`] | what a message says: text, images, files |
 //! | [`event`], [`fold`] | what a turn streams, and the one reducer that turns events into the stored message |
+//! | [`cut`] | a turn up to a step |
 //! | [`pack`] | events in little room, for whoever keeps many |
 //! | [`room`] | growing without much room to spare |
 //! | [`model`] | the provider-neutral request and response of a model call |
@@ -27,6 +28,7 @@ pub mod arguments;
 pub mod compaction;
 pub mod content;
 pub mod context;
+pub mod cut;
 pub mod error;
 pub mod event;
 pub mod fold;

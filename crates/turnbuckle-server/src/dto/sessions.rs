@@ -270,9 +270,13 @@ pub struct MessagePage {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct NewFork {
-    /// After this turn, which must be finished.
+    /// After this turn, which must be finished unless `steps` is given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turn: Option<String>,
+    /// Inside that turn, after so many of its steps, from 1: a step is a model call (`iteration` of the message's parts, from 0)
+    /// with the tools that it asked for. The copied turn counts as stopped there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub steps: Option<u32>,
     /// Before the message at this position, from 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<u32>,

@@ -186,11 +186,15 @@ impl Api {
         idempotency_key: Option<&str>,
     ) -> Answer<SessionView> {
         let session = self.session(who, id, Want::Talk).await?;
-        let at = match (new.turn, new.before) {
-            (None, None) => ForkAt::End,
-            (Some(turn), None) => ForkAt::Turn(turn.into()),
-            (None, Some(position)) => ForkAt::Position(position),
-            (Some(_), Some(_)) => {
+        let at = match (new.turn, new.steps, new.before) {
+            (None, None, None) => ForkAt::End,
+            (Some(turn), None, None) => ForkAt::Turn(turn.into()),
+            (Some(turn), Some(steps), None) => ForkAt::Step { turn: turn.into(), steps },
+            (None, None, Some(position)) => ForkAt::Position(position),
+            (None, Some(_), _) => {
+                return Err(Problem::field("steps", "needs `turn`, whose steps are counted"));
+            }
+            (Some(_), _, Some(_)) => {
                 return Err(Problem::field("before", "cannot be given together with `turn`"));
             }
         };

@@ -224,6 +224,19 @@ async fn a_session_is_listed_searched_renamed_copied_and_exported() {
     assert_eq!((status, &copy["forked_from"]), (StatusCode::CREATED, &json!(first)));
     let copied = copy["id"].as_str().unwrap();
     assert_eq!(site.messages(copied).await, site.messages(&first).await);
+    let turn = site.messages(&first).await[1].turn().clone();
+    let cut = |steps: u32| json!({"turn": turn, "steps": steps});
+    let (status, _) = site.post(&format!("{path}/fork"), cut(1)).await;
+    assert_eq!(status, StatusCode::CREATED);
+    let (status, refused) = site.post(&format!("{path}/fork"), cut(99)).await;
+    assert_eq!((status, &refused["code"]), (StatusCode::CONFLICT, &json!("no_such_place")));
+    for (body, field) in
+        [(json!({"steps": 1}), "steps"), (json!({"turn": turn, "steps": 1, "before": 0}), "before")]
+    {
+        let (status, refused) = site.post(&format!("{path}/fork"), body).await;
+        assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY, "{refused}");
+        assert_eq!(refused["errors"][0]["field"], field, "{refused}");
+    }
 
     let export = site.get(&format!("{path}/export")).await;
     assert_eq!(export["format"], "turnbuckle.session/1");

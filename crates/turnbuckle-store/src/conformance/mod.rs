@@ -57,7 +57,7 @@ macro_rules! store_conformance {
             an_answer_must_fit_its_card, cards_are_found_by_tenant_and_status, expired_cards_are_listed_until_answered,
             a_session_id_is_used_once, sessions_are_listed_last_updated_first, pages_neither_repeat_nor_skip,
             deleting_takes_everything, a_held_session_is_not_deleted, a_fork_copies_finished_turns,
-            a_fork_ends_at_its_place, a_foreign_tenant_sees_nothing,
+            a_fork_ends_at_its_place, a_fork_ends_behind_a_step, a_foreign_tenant_sees_nothing,
             a_title_given_by_a_person_stays, a_model_chosen_meanwhile_stays, allowances_belong_to_a_person,
             sessions_are_found_by_what_was_said, sessions_are_narrowed_by_agent_and_status,
             captured_actions_are_listed_over_sessions, usage_counts_every_call_once, usage_is_the_same_elsewhere, tenants_are_listed,

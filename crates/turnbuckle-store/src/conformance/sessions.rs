@@ -11,7 +11,9 @@ use crate::model::{
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use turnbuckle_core::ids::{SessionId, TurnId};
-use turnbuckle_core::message::Asks;
+use turnbuckle_core::message::{Asks, Message, MessageState};
+use turnbuckle_core::outcome::{AbortReason, Outcome};
+use turnbuckle_core::part::{Part, TextPart};
 
 fn query() -> SessionQuery {
     SessionQuery { limit: 99, ..SessionQuery::of("acme".into()) }
@@ -236,7 +238,7 @@ pub async fn a_fork_copies_finished_turns(store: Subject) {
     assert_eq!(store.get_blob(&copy, "b", 0..9).await.unwrap().content, b"large");
 }
 
-/// A fork can end before a message or after a turn, never inside one.
+/// A fork can end before a message or after a turn, and nowhere between by these.
 pub async fn a_fork_ends_at_its_place(store: Subject) {
     let key = key("s");
     let mut owner = Owner::of_new(&store, &key).await;
@@ -278,6 +280,73 @@ pub async fn a_fork_ends_at_its_place(store: Subject) {
     missing(store.session(&super::sample::key("never")).await);
     let taken = conflict(store.fork_session(fork(&key, ForkAt::End, "copy-0")).await);
     assert_eq!(taken, Conflict::SessionExists("copy-0".into()));
+}
+
+/// A fork can end inside a turn, running or finished, behind a step that is over. The copied turn was stopped there.
+pub async fn a_fork_ends_behind_a_step(store: Subject) {
+    let key = key("s");
+    let mut owner = Owner::of_new(&store, &key).await;
+    owner.turn("t1").await;
+    let open = owner.open("t2");
+    owner.write(open).await;
+    let mut running = owner.commit(at(2));
+    running.messages.push(stepwise("t2", MessageState::Running));
+    owner.step(&mut running, "t2", 1, 1);
+    owner.write(running).await;
+    let at_step = |steps| ForkAt::Step { turn: "t2".into(), steps };
+    let row = store.fork_session(fork(&key, at_step(1), "early")).await.unwrap();
+    assert_eq!((row.status, row.turn, row.next_seq), (SessionStatus::Idle, None, 1));
+    let refused = conflict(store.fork_session(fork(&key, at_step(2), "never")).await);
+    assert!(matches!(refused, Conflict::NoSuchPlace(_)), "{refused:?}");
+
+    let mut finish = owner.finish("t2");
+    let outcome = Outcome::Completed;
+    finish.messages = vec![stepwise("t2", MessageState::Finished { outcome })];
+    owner.write(finish).await;
+    owner.turn("t3").await;
+    store.fork_session(fork(&key, at_step(1), "late")).await.unwrap();
+    store.fork_session(fork(&key, at_step(2), "whole")).await.unwrap();
+    let before = super::sample::everything(&store, &key).await;
+
+    let original = store.load(&key).await.unwrap().messages;
+    let stopped = Outcome::Aborted { reason: AbortReason::Stopped };
+    for copy in ["early", "late"] {
+        let copy = super::sample::key(copy);
+        let loaded = store.load(&copy).await.unwrap();
+        assert_eq!(loaded.messages[..3], original[..3]);
+        let [_, _, _, Message::Assistant(cut)] = loaded.messages.as_slice() else {
+            panic!("{:?}", loaded.messages)
+        };
+        assert_eq!(cut.parts.iter().map(Part::iteration).collect::<Vec<_>>(), [0]);
+        assert_eq!(cut.state, MessageState::Finished { outcome: stopped.clone() });
+        let turns = store.turns(&copy).await.unwrap();
+        let last = turns.last().unwrap();
+        assert_eq!((turns.len(), last.id.as_str()), (2, "t2"));
+        assert_eq!((last.status, &last.outcome), (TurnStatus::Finished, &Some(stopped.clone())));
+        assert!(last.ended.is_some());
+        // What is said in it comes behind the cut, and is found.
+        let mut owner = Owner::claim(&store, &copy, "one", at(10)).await;
+        owner.turn("t9").await;
+        assert_eq!(store.load(&copy).await.unwrap().messages.len(), 6);
+    }
+    let whole = store.load(&super::sample::key("whole")).await.unwrap();
+    assert_eq!(whole.messages, original[..4]);
+    assert_eq!(super::sample::everything(&store, &key).await, before);
+    for place in [at_step(0), at_step(3), ForkAt::Step { turn: "none".into(), steps: 1 }] {
+        let refused = conflict(store.fork_session(fork(&key, place, "never")).await);
+        assert!(matches!(refused, Conflict::NoSuchPlace(_)), "{refused:?}");
+    }
+    missing(store.session(&super::sample::key("never")).await);
+}
+
+/// An answer of two steps, the second of which is all text.
+fn stepwise(turn: &str, state: MessageState) -> Message {
+    let mut message = super::sample::assistant_message(turn, "I look.", state);
+    if let Message::Assistant(answer) = &mut message {
+        let more = TextPart { iteration: 1, text: "There it is.".to_owned(), native: None };
+        answer.parts.push(Part::Text(more));
+    }
+    message
 }
 
 /// Whatever a stranger guesses, they see and change nothing, and cannot tell it from what does not exist.

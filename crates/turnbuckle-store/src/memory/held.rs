@@ -4,7 +4,7 @@ use super::lease::give_back;
 use crate::check::Standing;
 use crate::error::{Conflict, StoreError};
 use crate::model::{
-    Blob, BlobInfo, Captured, CapturedStatus, Card, Commit, Committed, Consumed, Export,
+    Blob, BlobInfo, Captured, CapturedStatus, Card, Commit, Committed, Consumed, CutTurn, Export,
     ExportedInput, ForkAt, InboxItem, Loaded, NewCaptured, Posted, Session, SessionStatus, TurnLog,
     TurnRecord, TurnStatus, View,
 };
@@ -423,15 +423,32 @@ impl Held {
     }
 
     /// What a fork at a place takes along.
-    pub(super) fn copy(&self, at: &ForkAt) -> Result<Copy, StoreError> {
-        let end = self.place(at)?;
+    pub(super) fn copy(&self, at: &ForkAt, now: Timestamp) -> Result<Copy, StoreError> {
+        let mut copy = self.copy_finished(self.place(at)?);
+        if let ForkAt::Step { turn, steps } = at {
+            let messages = self.messages.iter().filter(|m| m.turn() == turn).cloned().collect();
+            let cut = CutTurn::new(messages, *steps)?;
+            copy.messages.extend(cut.messages);
+            let log = self.turns.iter().find(|log| log.turn.id == *turn);
+            copy.turns.extend(log.map(|log| TurnRecord {
+                status: TurnStatus::Finished,
+                outcome: Some(cut.outcome),
+                ended: log.turn.ended.or(Some(now)),
+                ..log.turn.clone()
+            }));
+        }
+        Ok(copy)
+    }
+
+    /// The finished turns before a position.
+    fn copy_finished(&self, end: usize) -> Copy {
         let open = self.row.turn.as_ref();
         let messages: Vec<Message> =
             self.messages.iter().take(end).filter(|m| open != Some(m.turn())).cloned().collect();
         let kept = |id: &TurnId| messages.iter().any(|m| m.turn() == id);
         let turns =
             self.turns.iter().map(|log| &log.turn).filter(|turn| kept(&turn.id)).cloned().collect();
-        Ok(Copy { messages, turns, blobs: self.blobs.clone() })
+        Copy { messages, turns, blobs: self.blobs.clone() }
     }
 
     fn place(&self, at: &ForkAt) -> Result<usize, Conflict> {
@@ -458,6 +475,10 @@ impl Held {
                     return Err(Conflict::NoSuchPlace(format!("turn {id} is not finished")));
                 }
                 Ok(self.messages.iter().rposition(|m| m.turn() == id).map_or(0, |at| at + 1))
+            }
+            ForkAt::Step { turn, .. } => {
+                let first = self.messages.iter().position(|m| m.turn() == turn);
+                first.ok_or_else(|| Conflict::NoSuchPlace(format!("it has no turn {turn}")))
             }
         }
     }

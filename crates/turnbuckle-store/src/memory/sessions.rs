@@ -96,7 +96,7 @@ impl Inner {
 
     pub(super) fn fork(&mut self, fork: Fork) -> Result<Session, StoreError> {
         let source = self.get(&fork.from)?;
-        let copy = source.copy(&fork.at)?;
+        let copy = source.copy(&fork.at, fork.now)?;
         let new = NewSession {
             key: SessionKey { tenant: fork.from.tenant, id: fork.id },
             user: fork.user,

@@ -28,6 +28,7 @@ pub use schedule::{
     Advance, Advanced, GRACE_MS, Missed, NewSchedule, Schedule, ScheduleKey, ScheduleQuery,
     ScheduleState,
 };
+pub(crate) use session::CutTurn;
 pub use session::{
     Claim, Fork, ForkAt, Lease, Loaded, NewSession, Parked, Release, Released, Session, SessionKey,
     SessionStatus,

@@ -1,15 +1,18 @@
 //! Sessions: the row, who owns it, what an owner loads, forks.
 
+use crate::error::Conflict;
 use crate::model::InboxItem;
 use crate::model::TurnLog;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+use turnbuckle_core::cut::cut;
 use turnbuckle_core::ids::AgentName;
 use turnbuckle_core::ids::SessionId;
 pub use turnbuckle_core::ids::SessionKey;
 use turnbuckle_core::ids::TurnId;
 use turnbuckle_core::ids::UserId;
-use turnbuckle_core::message::Message;
+use turnbuckle_core::message::{Message, MessageState};
+use turnbuckle_core::outcome::{AbortReason, Outcome};
 use turnbuckle_core::time::Timestamp;
 
 /// A session to create.
@@ -165,7 +168,7 @@ pub struct Loaded {
     pub inbox: Vec<InboxItem>,
 }
 
-/// Where to fork. Only finished turns are copied: what still runs or waits stays with the original.
+/// Where to fork. What still runs or waits stays with the original; a turn that is cut short is one that was stopped there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ForkAt {
     /// After everything.
@@ -174,6 +177,37 @@ pub enum ForkAt {
     Position(u32),
     /// After this turn, which must be finished.
     Turn(TurnId),
+    /// Inside a turn: after the first steps of it, each of which is a model call with the tools that it asked for.
+    Step {
+        /// The turn, which may still run.
+        turn: TurnId,
+        /// How many, from 1. The last of them must be over.
+        steps: u32,
+    },
+}
+
+/// The turn that a fork ends inside of.
+pub(crate) struct CutTurn {
+    /// Its messages as they are copied.
+    pub(crate) messages: Vec<Message>,
+    /// How it ended there.
+    pub(crate) outcome: Outcome,
+}
+
+impl CutTurn {
+    /// Of the turn's messages.
+    pub(crate) fn new(messages: Vec<Message>, steps: u32) -> Result<Self, Conflict> {
+        let messages = cut(messages, steps).map_err(|no| Conflict::NoSuchPlace(no.0))?;
+        let outcome = messages.iter().find_map(|message| match message {
+            Message::Assistant(answer) => match &answer.state {
+                MessageState::Finished { outcome } => Some(outcome.clone()),
+                MessageState::Running | MessageState::Paused => None,
+            },
+            Message::User(_) | Message::System(_) => None,
+        });
+        let stopped = Outcome::Aborted { reason: AbortReason::Stopped };
+        Ok(Self { messages, outcome: outcome.unwrap_or(stopped) })
+    }
 }
 
 /// A copy of a session up to a place.

@@ -1,17 +1,17 @@
 //! Sessions as a whole: create, list, rename, delete, fork.
 
-use super::commit::line;
+use super::commit::{found_by, line, role};
 use super::fail::{failed, refused};
 use super::pool::Lent;
 use super::rows::{get, session_row};
 use crate::error::{Conflict, StoreError};
 use crate::model::{
-    Cursor, Fork, ForkAt, NewSession, Page, Session, SessionKey, SessionQuery, page,
+    Cursor, CutTurn, Fork, ForkAt, NewSession, Page, Session, SessionKey, SessionQuery, page,
 };
-use crate::sql::{Cells, SESSION_COLUMNS, id, name, number, session, time};
+use crate::sql::{Cells, SESSION_COLUMNS, id, json, name, number, session, text, time};
 use crate::words::{self, Search};
 use sqlx::{Postgres, QueryBuilder};
-use turnbuckle_core::ids::{SessionId, TenantId};
+use turnbuckle_core::ids::{SessionId, TenantId, TurnId};
 use turnbuckle_core::time::Timestamp;
 
 pub(super) const NO_SESSION: StoreError = StoreError::NotFound { what: "session" };
@@ -224,7 +224,52 @@ async fn copy(lent: &mut Lent<'_>, fork: &Fork) -> Result<Session, StoreError> {
         let sql = sqlx::query(statement);
         lent.rows(sql.bind(fork.id.as_str()).bind(fork.from.id.as_str()).bind(end)).await?;
     }
+    if let ForkAt::Step { turn, steps } = &fork.at {
+        copy_cut(lent, fork, turn, *steps).await?;
+    }
     Ok(created)
+}
+
+/// Copies a turn up to a step.
+async fn copy_cut(
+    lent: &mut Lent<'_>,
+    fork: &Fork,
+    turn: &TurnId,
+    steps: u32,
+) -> Result<(), StoreError> {
+    let sql =
+        sqlx::query("SELECT body FROM messages WHERE session = $1 AND turn = $2 ORDER BY position");
+    let rows = lent.rows(sql.bind(fork.from.id.as_str()).bind(turn.as_str())).await?;
+    let messages = rows.iter().map(|row| json(row, 0, "message")).collect::<Result<_, _>>()?;
+    let cut = CutTurn::new(messages, steps)?;
+    let sql = sqlx::query(
+        "INSERT INTO turns (session, id, spec, status, outcome, started, ended, since, until) \
+         SELECT $1, id, spec, 'finished', $4, started, coalesce(ended, $5), 0, 0 FROM turns \
+         WHERE session = $2 AND id = $3",
+    );
+    let sql = sql
+        .bind(fork.id.as_str())
+        .bind(fork.from.id.as_str())
+        .bind(turn.as_str())
+        .bind(text(&cut.outcome)?)
+        .bind(fork.now.as_millis());
+    lent.rows(sql).await?;
+    for message in &cut.messages {
+        let sql = sqlx::query(
+            "WITH place AS (UPDATE sessions SET next_position = next_position + 1 WHERE id = $1 RETURNING next_position - 1 AS at) \
+             INSERT INTO messages (session, position, id, turn, role, body, words) \
+             SELECT $1, at, $2, $3, $4, $5, array_to_tsvector(string_to_array($6, ' ')) FROM place",
+        );
+        let sql = sql
+            .bind(fork.id.as_str())
+            .bind(message.id().as_str())
+            .bind(turn.as_str())
+            .bind(role(message))
+            .bind(text(message)?)
+            .bind(found_by(fork.from.tenant.as_str(), message));
+        lent.rows(sql).await?;
+    }
+    Ok(())
 }
 
 /// The position before which messages are copied.
@@ -261,6 +306,14 @@ async fn place(lent: &mut Lent<'_>, id: &SessionId, at: &ForkAt) -> Result<i64, 
                 return Err(no(format!("turn {turn} is not finished")));
             }
             Ok(row.maybe_int(1)?.unwrap_or(0))
+        }
+        ForkAt::Step { turn, .. } => {
+            let sql = sqlx::query(
+                "SELECT min(position)::bigint FROM messages WHERE session = $1 AND turn = $2",
+            );
+            let row = lent.row(sql.bind(id.as_str()).bind(turn.as_str())).await?;
+            let position = row.ok_or(NO_SESSION)?.maybe_int(0)?;
+            position.ok_or_else(|| no(format!("it has no turn {turn}")))
         }
     }
 }

@@ -2,15 +2,16 @@
 
 use crate::error::{Conflict, StoreError};
 use crate::model::{
-    Cursor, Fork, ForkAt, NewSession, Page, Session, SessionKey, SessionQuery, page,
+    Cursor, CutTurn, Fork, ForkAt, NewSession, Page, Session, SessionKey, SessionQuery, page,
 };
-use crate::sql::{SESSION_COLUMNS, id, json, name, number, session, time};
+use crate::sql::{SESSION_COLUMNS, id, json, name, number, session, text, time};
+use crate::sqlite::commit::put_message;
 use crate::sqlite::fail::{failed, refused};
 use crate::sqlite::link::{Link, Script};
 use crate::sqlite::rows::{SESSION, get};
 use crate::words::{self, Search};
 use sqlx::sqlite::SqliteRow;
-use turnbuckle_core::ids::{SessionId, TenantId};
+use turnbuckle_core::ids::{SessionId, TenantId, TurnId};
 use turnbuckle_core::time::Timestamp;
 
 pub(super) const NO_SESSION: StoreError = StoreError::NotFound { what: "session" };
@@ -246,7 +247,43 @@ async fn copy(link: &mut Link, fork: Fork) -> Result<Session, StoreError> {
     script.bind(new.key.id.as_str())?.bind(fork.from.id.as_str())?.bind(end)?;
     link.step(script).await.map_err(failed)?;
     find_words(link, &new.key).await?;
+    if let ForkAt::Step { turn, steps } = &fork.at {
+        copy_cut(link, &fork.from.id, &new, turn, *steps).await?;
+    }
     Ok(created)
+}
+
+/// Copies a turn up to a step.
+async fn copy_cut(
+    link: &mut Link,
+    from: &SessionId,
+    new: &NewSession,
+    turn: &TurnId,
+    steps: u32,
+) -> Result<(), StoreError> {
+    let mut script =
+        Script::new("SELECT body FROM messages WHERE session = ? AND turn = ? ORDER BY position");
+    script.bind(from.as_str())?.bind(turn.as_str())?;
+    let rows = link.step(script).await.map_err(failed)?;
+    let messages = rows.iter().map(|row| json(row, 0, "message")).collect::<Result<_, _>>()?;
+    let cut = CutTurn::new(messages, steps)?;
+    let mut script = Script::new(
+        "INSERT INTO turns (session, id, spec, status, outcome, started, ended, since, until) \
+         SELECT ?1, id, spec, 'finished', ?4, started, coalesce(ended, ?5), 0, 0 FROM turns \
+         WHERE session = ?2 AND id = ?3",
+    );
+    script
+        .bind(new.key.id.as_str())?
+        .bind(from.as_str())?
+        .bind(turn.as_str())?
+        .bind(text(&cut.outcome)?)?
+        .bind(new.now.as_millis())?;
+    link.step(script).await.map_err(failed)?;
+    let mut script = Script::default();
+    for message in &cut.messages {
+        put_message(&mut script, &new.key, message)?;
+    }
+    link.step(script).await.map(drop).map_err(failed)
 }
 
 /// Makes the messages of a new session to be found by their words.
@@ -303,6 +340,14 @@ async fn place(link: &mut Link, id: &SessionId, at: &ForkAt) -> Result<i64, Stor
                 return Err(no(format!("turn {turn} is not finished")));
             }
             Ok(get::<Option<i64>>(row, 1)?.unwrap_or(0))
+        }
+        ForkAt::Step { turn, .. } => {
+            let mut script =
+                Script::new("SELECT min(position) FROM messages WHERE session = ?1 AND turn = ?2");
+            script.bind(id.as_str())?.bind(turn.as_str())?;
+            let rows = link.step(script).await.map_err(failed)?;
+            let position = get::<Option<i64>>(first(&rows)?, 0)?;
+            position.ok_or_else(|| no(format!("it has no turn {turn}")))
         }
     }
 }
