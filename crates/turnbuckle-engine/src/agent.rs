@@ -239,6 +239,10 @@ pub struct StepView<'a> {
     pub limits: &'a AgentLimits,
 }
 
+/// What the model is told by default when it calls tools that it was not offered.
+const WITHHELD: &str =
+    "You had no tools for that answer, so nothing was called. Say in words what you can.";
+
 /// Why an answer has no tool calls that run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoToolCalls {
@@ -246,14 +250,14 @@ pub enum NoToolCalls {
     NoneGenerated,
     /// The agent is at its limit, so tools were withheld.
     LimitReached,
-    /// The tools it asked for are switched off.
+    /// The model asked for some, but tools were withheld from this call; see [`AgentHooks::should_send_tools`].
     ToolsDisabled,
 }
 
 /// What to do about an answer without tool calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OnNoToolCalls {
-    /// The answer stands.
+    /// The answer stands, and the agent's loop ends with it.
     Finish,
     /// The model is told this and called again.
     Nudge(String),
@@ -286,7 +290,7 @@ pub trait AgentHooks: Send + Sync {
         Flow::Continue
     }
 
-    /// Whether tools are offered in the next model call.
+    /// Whether tools are offered in the next model call. A model that calls one all the same is refused.
     fn should_send_tools(&self, step: &StepView<'_>) -> SendTools {
         let _ = step;
         SendTools::Yes
@@ -304,18 +308,23 @@ pub trait AgentHooks: Send + Sync {
         None
     }
 
-    /// What to do about an answer that runs no tools.
+    /// What to do about an answer that runs no tools. By default it stands, unless the model asked for tools that were
+    /// withheld: then it is told so and called again.
     fn on_no_tool_calls(
         &self,
         step: &StepView<'_>,
         reason: NoToolCalls,
         answer: &ModelResponse,
     ) -> OnNoToolCalls {
-        let _ = (step, reason, answer);
-        OnNoToolCalls::Finish
+        let _ = (step, answer);
+        match reason {
+            NoToolCalls::NoneGenerated | NoToolCalls::LimitReached => OnNoToolCalls::Finish,
+            NoToolCalls::ToolsDisabled => OnNoToolCalls::Nudge(WITHHELD.to_owned()),
+        }
     }
 
-    /// Sees the calls before any of them runs; may end the loop instead.
+    /// Sees the calls before any of them runs; may end the loop instead. Not asked about calls of tools that were withheld,
+    /// since none of them runs.
     fn process_tool_calls(&self, step: &StepView<'_>, answer: &ModelResponse) -> Flow {
         let _ = (step, answer);
         Flow::Continue

@@ -2,7 +2,7 @@
 
 use super::batch::CallPlace;
 use super::effect::{CallModel, EffectKind, StepId};
-use super::input::{ModelAnswer, StopHere};
+use super::input::{ModelAnswer, StopHere, Tools};
 use super::state::{About, Attempt, FrameEnd, Pending, Phase, Streaming, Turn};
 use super::{MachineError, Output};
 use crate::error::{ModelError, ModelErrorKind, ToolError, ToolErrorCode};
@@ -77,14 +77,18 @@ impl Turn {
             return self.end_frame(frame, FrameEnd::Failed(TurnError::Model(error)), out);
         }
         if let Some(StopHere) = answer.directives.stop {
-            self.drop_calls(frame, &calls, ToolErrorCode::Cancelled, "the agent ended here", out)?;
+            let (code, why) = match answer.directives.tools {
+                Tools::Offered => (ToolErrorCode::Cancelled, "the agent ended here"),
+                Tools::Withheld => (ToolErrorCode::NotAdvertised, "no tools were offered"),
+            };
+            self.drop_calls(frame, &calls, code, why, out)?;
             return self.end_frame(frame, FrameEnd::Done, out);
         }
         if calls.is_empty() {
             self.frame_mut(frame)?.counted += 1;
             self.answered_without_calls(frame, &answer, out)
         } else {
-            self.start_batch(frame, call.iteration, calls, &finish, out)
+            self.start_batch(frame, call.iteration, calls, &answer, out)
         }
     }
 

@@ -1,7 +1,7 @@
 //! The tool calls of one answer: announced together and checked, before any of them runs.
 
 use super::effect::{EffectKind, ExecuteMode, PrepareCall, PrepareStage, StepId};
-use super::input::Verdict;
+use super::input::{ModelAnswer, Tools, Verdict};
 use super::spec::RunMode;
 use super::state::{About, Ask, BatchCall, CallState, FrameEnd, Turn};
 use super::valves::LedgerVerdict;
@@ -12,7 +12,7 @@ use crate::event::{CallProgress, CallResult, EventKind};
 use crate::ids::{CallId, ToolName};
 use crate::json::Json;
 use crate::outcome::ExhaustedReason;
-use crate::part::Part;
+use crate::part::{InputKind, Part};
 use crate::tool::{Counts, ToolTraits};
 use crate::usage::FinishReason;
 use serde_json::Value;
@@ -32,9 +32,11 @@ struct Checked {
     warnings: Vec<String>,
 }
 
-/// How an answer ended. Only its last call can be cut.
-struct Ending<'a> {
+/// What of an answer bears on its calls.
+struct Given<'a> {
+    tools: Tools,
     finish: &'a FinishReason,
+    /// Only the last call can be cut.
     last: CallId,
 }
 
@@ -44,7 +46,7 @@ impl Turn {
         frame: usize,
         iteration: u32,
         calls: Vec<CallPlace>,
-        finish: &FinishReason,
+        answer: &ModelAnswer,
         out: &mut Output,
     ) -> Result<(), MachineError> {
         let counts = calls.iter().any(|place| {
@@ -65,12 +67,17 @@ impl Turn {
         }
         self.frame_mut(frame)?.batch_text = self.iteration_text(frame, iteration)?;
         let Some(last) = calls.last().map(|place| place.call.clone()) else { return Ok(()) };
-        let ending = Ending { finish, last };
+        let tools = answer.directives.tools;
+        let given = Given { tools, finish: &answer.response.finish, last };
         for place in calls {
-            let state = self.announce(frame, &place, &ending, out)?;
+            let state = self.announce(frame, &place, &given, out)?;
             let CallPlace { part, call, tool } = place;
             let tool = self.traits(frame, &tool).map_or(tool, |t| t.name.clone());
             self.frame_mut(frame)?.batch.push(BatchCall { call, part, tool, state });
+        }
+        if let (Tools::Withheld, Some(text)) = (tools, &answer.directives.nudge) {
+            self.frame_mut(frame)?.nudges += 1;
+            self.insert_input(frame, InputKind::Nudge, text.clone(), out)?;
         }
         self.advance_batch(frame, out)
     }
@@ -88,10 +95,10 @@ impl Turn {
         &mut self,
         frame: usize,
         place: &CallPlace,
-        ending: &Ending<'_>,
+        given: &Given<'_>,
         out: &mut Output,
     ) -> Result<CallState, MachineError> {
-        let checked = self.parse_call(frame, place, ending);
+        let checked = self.parse_call(frame, place, given);
         let failure = match checked {
             Ok((tool, args)) => {
                 self.meters.tool_calls += 1;
@@ -120,8 +127,14 @@ impl Turn {
         &mut self,
         frame: usize,
         place: &CallPlace,
-        ending: &Ending<'_>,
+        given: &Given<'_>,
     ) -> Result<(ToolName, serde_json::Map<String, Value>), ToolError> {
+        if given.tools == Tools::Withheld {
+            let name = crate::json::clip(place.tool.as_str(), 100);
+            let why =
+                format!("No tools were offered to you here, `{name}` included. Answer in text.");
+            return Err(ToolError::new(ToolErrorCode::NotAdvertised, why));
+        }
         let Some(traits) = self.traits(frame, &place.tool) else {
             return Err(self.unknown_tool(frame, &place.tool));
         };
@@ -137,13 +150,13 @@ impl Turn {
         });
         let arguments = part.map(|call| call.arguments.as_str()).unwrap_or_default();
         if arguments.trim().is_empty()
-            && *ending.finish == FinishReason::Length
-            && ending.last == place.call
+            && *given.finish == FinishReason::Length
+            && given.last == place.call
         {
             let why = "Your output limit cut the answer before the arguments, so the call was not made. Call again.";
             return Err(ToolError::new(ToolErrorCode::TruncatedArguments, why));
         }
-        Ok((tool, parse_arguments(arguments, ending.finish)?))
+        Ok((tool, parse_arguments(arguments, given.finish)?))
     }
 
     fn unknown_tool(&self, frame: usize, name: &ToolName) -> ToolError {

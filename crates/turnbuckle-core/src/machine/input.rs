@@ -191,7 +191,10 @@ impl ModelAnswer {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AnswerDirectives {
-    /// Text to put to the model instead of ending, when the answer asks for no tools.
+    /// Whether the model had tools when it gave the answer. Calls of tools that were withheld never run.
+    #[serde(skip_serializing_if = "Tools::are_offered")]
+    pub tools: Tools,
+    /// Text to put to the model instead of ending, when the answer has no calls that may run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nudge: Option<String>,
     /// Whether the agent's loop ends here, calls or not.
@@ -206,6 +209,23 @@ impl AnswerDirectives {
     /// Whether nothing is asked.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
+    }
+}
+
+/// What a model call offered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Tools {
+    /// The agent's tools.
+    #[default]
+    Offered,
+    /// None of them.
+    Withheld,
+}
+
+impl Tools {
+    fn are_offered(&self) -> bool {
+        *self == Self::Offered
     }
 }
 

@@ -159,6 +159,37 @@ fn summaries_that_come_to_nothing_spend_the_turns_model_calls() {
 }
 
 #[test]
+fn calls_of_an_answer_to_which_no_tools_were_offered_never_run() {
+    let withheld = |directives: AnswerDirectives| {
+        let mut answer = answer(vec![text("Let me look."), find(1), call("nowhere", json!({}))]);
+        answer.directives = AnswerDirectives { tools: Tools::Withheld, ..directives };
+        Reply::Done(answer)
+    };
+    let refused = [ToolErrorCode::NotAdvertised; 2];
+    let nudge = AnswerDirectives { nudge: Some("Say it.".into()), ..Default::default() };
+    for (directives, told) in
+        [(AnswerDirectives::default(), vec![]), (nudge, vec![(InputKind::Nudge, 0)])]
+    {
+        let replies = vec![withheld(directives), says("I do not know.")];
+        let sim = play(spec(vec![read("find")]), Scripted::new(replies));
+        check(&sim);
+        assert_eq!((sim.turn.outcome(), sim.runs.len()), (Some(Outcome::Completed), 0));
+        assert_eq!(error_codes(sim.turn.message().unwrap()), refused);
+        assert_eq!((inputs(&sim), sim.model_calls.len()), (told, 2));
+    }
+    let stop = AnswerDirectives { stop: Some(StopHere), ..Default::default() };
+    let sim = play(spec(vec![read("find")]), Scripted::new(vec![withheld(stop)]));
+    check(&sim);
+    assert_eq!((sim.turn.outcome(), texts(&sim)), (Some(Outcome::Completed), vec!["Let me look."]));
+    assert_eq!(error_codes(sim.turn.message().unwrap()), refused);
+
+    // A model that does not stop asking gets no further than any other that fails the same way.
+    let again = || withheld(AnswerDirectives::default());
+    let sim = play(spec(vec![read("find")]), Scripted::new(vec![again(), again(), again()]));
+    assert_eq!(sim.turn.outcome(), Some(exhausted(ExhaustedReason::ToolFailureStreak)));
+}
+
+#[test]
 fn the_token_budget_counts_new_work_and_trips_at_its_exact_value() {
     let answer_of = |new: u64, cached: u64, blocks| {
         let mut answer = answer(blocks);

@@ -100,7 +100,7 @@ impl Driver {
         self.must_store = self.must_store.max(Store::BeforeWaiting);
         match result {
             Ok(response) => {
-                let directives = self.directives(&work.effect, &work.call, &response);
+                let directives = self.directives(&work, &response);
                 let mut answer = metered(&work, response);
                 answer.directives = directives;
                 answer.woven = self.woven(&work);

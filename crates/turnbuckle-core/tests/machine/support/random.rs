@@ -191,7 +191,16 @@ impl Random {
                 answer.directives.fail =
                     Some(turnbuckle_core::outcome::TurnError::InvalidOutput { message });
             }
+            3 => answer.directives.tools = Tools::Withheld,
             _ => {}
+        }
+        // Drawn apart, since few answers are like this.
+        let mut rng = self.rng(&format!("wrap {} {}", call.message, call.iteration));
+        if rng.percent(4) {
+            answer.response.blocks = wrapped(answer.response.blocks);
+        }
+        if answer.directives.tools == Tools::Withheld && rng.percent(50) {
+            answer.directives.nudge = Some("Say it in words.".into());
         }
         answer
     }
@@ -205,6 +214,26 @@ impl Random {
         };
         answer(vec![text(&words)])
     }
+}
+
+/// With every call that can be in one wrapper for all of them.
+fn wrapped(blocks: Vec<Block>) -> Vec<Block> {
+    let mut uses = Vec::new();
+    let mut rest = Vec::new();
+    for block in blocks {
+        match &block {
+            Block::ToolCall { name, arguments, .. } => match serde_json::from_str(arguments) {
+                Ok(Value::Object(args)) => {
+                    uses.push(json!({"recipient_name": name, "parameters": args}));
+                }
+                _ => rest.push(block),
+            },
+            _ => rest.push(block),
+        }
+    }
+    let uses = json!({ "tool_uses": uses }).to_string();
+    rest.push(raw_call("", "multi_tool_use.parallel", &uses));
+    rest
 }
 
 fn word(rng: &mut Rng) -> &'static str {
