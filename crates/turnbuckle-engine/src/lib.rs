@@ -29,7 +29,7 @@ pub mod trace;
 pub use agent::{Agent, AgentHooks};
 pub use attachments::Attachment;
 pub use domain::{Agents, Domain, DomainTurn, TurnInfo};
-pub use driver::{Loose, Stopper, TurnStream};
+pub use driver::{BufferedStream, Loose, Stopper, TurnStream};
 pub use engine::{Engine, EngineBuilder, EngineError, Submission, Submitted, drain};
 pub use kept::READ_OUTPUT;
 pub use session::{ApplyReport, CapturedAction, Replayed, Review};

@@ -4,6 +4,7 @@
 mod common;
 
 use common::*;
+use futures_util::StreamExt;
 use serde_json::json;
 use std::sync::Arc;
 use turnbuckle_core::error::ToolErrorCode;
@@ -626,6 +627,61 @@ async fn a_slow_reader_holds_the_model_back_and_loses_nothing() {
     bench.check(&key).await;
     assert_eq!(streamed_message(&events), bench.message(&key).await);
     assert_eq!(bench.message(&key).await.text(), words);
+}
+
+#[tokio::test]
+async fn a_reader_with_room_gets_all_and_one_that_stands_still_keeps_nothing_from_being_stored() {
+    let words = "word ".repeat(2_000);
+    let model = ScriptedModel::new("m", [text(&words), text(&words)]).in_pieces_of(5);
+    let bench = Bench::new(model);
+    let key = bench.session().await;
+    let stream = bench.engine.submit(&key, "go").await.unwrap().stream().unwrap();
+    let mut reader = stream.buffered(10_000);
+    let mut events = Vec::new();
+    while let Some(event) = reader.next().await {
+        events.push(event);
+    }
+    assert!(!reader.fell_behind());
+    assert_eq!(streamed_message(&events), bench.message(&key).await);
+    drop(reader);
+
+    let stream = bench.engine.submit(&key, "again").await.unwrap().stream().unwrap();
+    let mut slow = stream.buffered(3);
+    // Nobody reads, and it goes on all the same.
+    while assistant_messages(&*bench.store, &key).await.len() < 2 {
+        tokio::task::yield_now().await;
+    }
+    until_idle(&*bench.store, &key).await;
+    bench.check(&key).await;
+    assert_eq!(
+        (outcome(&bench.message(&key).await), bench.message(&key).await.text()),
+        (Outcome::Completed, words)
+    );
+    assert!(slow.fell_behind());
+    let mut got = Vec::new();
+    while let Some(event) = slow.next().await {
+        got.push(event.seq);
+    }
+    let after = events.last().unwrap().seq;
+    assert_eq!(got, [after + 1, after + 2, after + 3]);
+    let rest = bench.store.events(&key, slow.last(), u32::MAX).await.unwrap();
+    assert_eq!(rest[0].seq, after + 4);
+    assert!(matches!(last_kind(&rest), EventKind::TurnCompleted { .. }));
+}
+
+#[tokio::test]
+async fn dropping_a_buffered_stream_stops_its_turn() {
+    let bench = Bench::script([Scripted::Hang(text("It is a truth ")), text("Go on.").into()]);
+    let key = bench.session().await;
+    let stream = bench.engine.submit(&key, "tell").await.unwrap().stream().unwrap();
+    let mut reader = stream.buffered(100);
+    while !is_delta(&reader.next().await.unwrap().kind) {}
+    drop(reader);
+    until_idle(&*bench.store, &key).await;
+    bench.check(&key).await;
+    assert_eq!(outcome(&bench.message(&key).await), ABORTED);
+    bench.say(&key, "go on").await;
+    assert_eq!(bench.message(&key).await.text(), "Go on.");
 }
 
 #[tokio::test]

@@ -6,6 +6,7 @@
 
 mod apply;
 mod bill;
+mod buffered;
 mod commit;
 mod control;
 mod deltas;
@@ -17,6 +18,7 @@ mod title;
 mod wait;
 mod work;
 
+pub use buffered::BufferedStream;
 pub(crate) use commit::{Writer, patient, write};
 pub(crate) use control::Control;
 pub use fit::structured;

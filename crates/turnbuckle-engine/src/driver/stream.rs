@@ -104,7 +104,8 @@ pub(crate) type DriveFuture = BoxFuture<'static, ()>;
 /// wait for the store without reading on: post to the session from another task, or do both at once.
 ///
 /// Dropping the stream stops the turn in an orderly way: what was done is stored, what runs is cancelled, and the outcome is
-/// `aborted`. To let a turn go on without a reader, use [`detach`](TurnStream::detach).
+/// `aborted`. To let a turn go on without a reader, use [`detach`](TurnStream::detach); for a reader who may stand still, such as
+/// a connection to a browser, use [`buffered`](TurnStream::buffered).
 pub struct TurnStream {
     outlet: Outlet,
     drive: Option<DriveFuture>,
