@@ -596,7 +596,8 @@ impl Engine {
         Ok(self.0.store.captured(key, turn).await?)
     }
 
-    /// Applies reviewed actions of a captured run, in order of dependency. Applying twice does nothing.
+    /// Applies reviewed actions of a captured run, in order of dependency. Applying twice does nothing. What was done before an
+    /// error is stored and stays done.
     ///
     /// # Errors
     /// [`StoreError::Conflict`] when somebody else applies the same action at this moment; those of the store; when the
@@ -640,7 +641,15 @@ impl Engine {
             taints: Arc::default(),
             allowances: Allowances::None,
         })?;
-        let apply = Apply { store: &*self.0.store, key, turn, runtime: &runtime };
+        let apply = Apply {
+            store: &*self.0.store,
+            key,
+            turn,
+            runtime: &runtime,
+            clock: &assembler.clock,
+            owner: format!("{}/{}", self.0.name, (self.0.ids)()),
+            lease: self.0.lease,
+        };
         apply.run(reviews).await
     }
 

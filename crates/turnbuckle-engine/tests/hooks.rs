@@ -17,8 +17,8 @@ use turnbuckle_core::outcome::{ExhaustedReason, Outcome, TurnError};
 use turnbuckle_core::part::{InputKind, Part};
 use turnbuckle_core::transcript::Item;
 use turnbuckle_engine::agent::{AgentHooks, Flow, NoToolCalls, OnNoToolCalls, SendTools, StepView};
-use turnbuckle_engine::runtime::Models;
 use turnbuckle_engine::drain;
+use turnbuckle_engine::runtime::Models;
 use turnbuckle_models::scripted::{Scripted, ScriptedModel, calls as calling, text};
 
 /// What hooks saw, in order.

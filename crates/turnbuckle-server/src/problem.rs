@@ -253,7 +253,7 @@ impl From<Conflict> for Problem {
             Conflict::Decided { .. } => Code::AlreadyDecided,
             Conflict::WrongAnswer { .. } => Code::WrongAnswer,
             Conflict::KeyReused { .. } => Code::IdempotencyKeyReused,
-            Conflict::Stale { .. } => Code::StaleAction,
+            Conflict::Stale { .. } | Conflict::BeingApplied { .. } => Code::StaleAction,
             Conflict::JobStands { .. } => Code::WrongState,
             Conflict::NoSuchPlace(_) => Code::NoSuchPlace,
             Conflict::TurnOpen { .. } | Conflict::NotTheOpenTurn { .. } => Code::SessionBusy,

@@ -142,6 +142,14 @@ pub enum Conflict {
         /// The one the caller read.
         expected: u64,
     },
+    /// Somebody else is applying the captured action.
+    #[error("captured action {index} is being applied at this moment")]
+    BeingApplied {
+        /// Its number.
+        index: u32,
+        /// When they are held to be gone, unless they go on.
+        until: Timestamp,
+    },
     /// A job of that id or idempotency key is another one.
     #[error("job {job} was enqueued under the same id or idempotency key, and is another")]
     JobKeyReused {

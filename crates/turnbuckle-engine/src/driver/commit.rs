@@ -23,9 +23,12 @@ use turnbuckle_store::{
     SessionKey, SessionStatus, Store, StoreError, StoreFuture, TurnChange, TurnStatus,
 };
 
+/// How often the store is asked again, for what can wait for another time.
+pub(crate) const ATTEMPTS: u32 = 5;
+
 /// How often a commit is tried while the store is away or full, two minutes in all, and how long the longest wait between two
 /// tries is. What a tool did is known here alone until it is stored.
-const COMMIT_ATTEMPTS: u32 = 32;
+pub(crate) const COMMIT_ATTEMPTS: u32 = 32;
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
 /// Whether the session's own state may have changed since it was last stored.
@@ -171,7 +174,7 @@ impl Driver {
         commit.journal = std::mem::take(&mut writer.journal);
         commit.consumed = std::mem::take(&mut writer.consumed);
         commit.captured = std::mem::take(&mut writer.captured);
-        commit.blobs = writer.blobs.drain(..).map(as_store_blob).collect();
+        commit.blobs = writer.blobs.drain(..).map(Into::into).collect();
         commit.model = writer.model.take();
         commit.title = writer.title.take();
         let remembered = std::mem::take(&mut writer.remembered);
@@ -347,11 +350,13 @@ fn allowance(
     })
 }
 
-fn as_store_blob(blob: crate::pipeline::Blob) -> Blob {
-    Blob {
-        id: blob.reference,
-        media_type: blob.media_type.to_owned(),
-        content: blob.text.to_string().into_bytes(),
+impl From<crate::pipeline::Blob> for Blob {
+    fn from(blob: crate::pipeline::Blob) -> Self {
+        Self {
+            id: blob.reference,
+            media_type: blob.media_type.to_owned(),
+            content: blob.text.into_bytes(),
+        }
     }
 }
 

@@ -19,7 +19,7 @@ mod wait;
 mod work;
 
 pub use buffered::BufferedStream;
-pub(crate) use commit::{Writer, patient, write};
+pub(crate) use commit::{ATTEMPTS, COMMIT_ATTEMPTS, Writer, patient, write};
 pub(crate) use control::Control;
 pub use fit::structured;
 pub(crate) use request::Conversation;

@@ -3,8 +3,8 @@
 //! It must not fail each time somebody tries. What is stored of it stays, what it had open is settled with what is known of
 //! it, the person is told, and the session goes on with the next message.
 
-use super::owner::{ATTEMPTS, Owner};
-use crate::driver::{DriveError, patient, write};
+use super::owner::Owner;
+use crate::driver::{ATTEMPTS, DriveError, patient, write};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use turnbuckle_core::error::{ToolError, ToolErrorCode};

@@ -4,7 +4,7 @@ use super::SessionState;
 use crate::attachments;
 use crate::domain::TurnInfo;
 use crate::driver::{
-    Control, Conversation, DriveError, Driver, Outlet, Untitled, Writer, patient, write,
+    ATTEMPTS, Control, Conversation, DriveError, Driver, Outlet, Untitled, Writer, patient, write,
 };
 use crate::pipeline::{Allowances, Taints};
 use crate::runtime::{Assembler, Choices, Replaced, Runtime, RuntimeError, Storage};
@@ -81,9 +81,6 @@ pub(crate) struct TurnOptions {
 fn is_interactive(mode: &RunMode) -> bool {
     *mode == RunMode::Interactive
 }
-
-/// How often the store is asked again, for what can wait for another time.
-pub(super) const ATTEMPTS: u32 = 5;
 
 /// An owner at work.
 pub(crate) struct Owner {
