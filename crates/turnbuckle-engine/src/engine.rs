@@ -8,7 +8,7 @@ use crate::runtime::{
     Assembler, Choices, ModelSource, Models, RuntimeError, Storage, Titles, WrapModels, WrapTools,
 };
 use crate::session::{
-    Apply, ApplyReport, Owner, OwnerParts, Replayed, Review, SessionState, TurnOptions,
+    Apply, ApplyReport, Inheritance, Owner, OwnerParts, Replayed, Review, SessionState, TurnOptions,
 };
 use crate::tool::{Clock, ContextHandle};
 use crate::trace::{self, TraceContent};
@@ -498,7 +498,7 @@ impl Engine {
     /// Decides about a card and gives the events that follow.
     ///
     /// # Errors
-    /// [`StoreError::Conflict`] when it was decided already, and the store's other errors.
+    /// [`StoreError::Conflict`] when it was decided already or its time is up, and the store's other errors.
     pub async fn decide(
         &self,
         key: &SessionKey,
@@ -506,6 +506,7 @@ impl Engine {
         decision: Decision,
         by: Option<UserId>,
     ) -> Result<Submitted, EngineError> {
+        self.in_time(key, card).await?;
         self.post(key, Posted::Decision { card: card.clone(), decision, by }, None).await?;
         Ok(self.work(key))
     }
@@ -521,8 +522,15 @@ impl Engine {
         result: Result<Json, ToolError>,
         by: Option<UserId>,
     ) -> Result<Submitted, EngineError> {
+        self.in_time(key, card).await?;
         self.post(key, Posted::ClientResult { card: card.clone(), result, by }, None).await?;
         Ok(self.work(key))
+    }
+
+    /// A late answer is refused here, where somebody is told. Whatever gets past is taken for what it is by the session's owner.
+    async fn in_time(&self, key: &SessionKey, card: &MessageId) -> Result<(), StoreError> {
+        let card = self.0.store.card(&key.tenant, card).await?;
+        Ok(card.in_time(self.0.assembler.clock.now())?)
     }
 
     /// Stops the session's turn, wherever it runs.
@@ -662,17 +670,17 @@ impl Engine {
         Ok(crate::session::replay(key, &log)?)
     }
 
-    /// What the model calls of a stored turn are booked to beside the person, for a turn that follows from it.
+    /// What a turn that follows from a stored one takes over from it.
     ///
     /// # Errors
     /// Those of the store.
-    pub async fn account_of(
+    pub async fn inheritance(
         &self,
         key: &SessionKey,
         turn: &TurnId,
-    ) -> Result<Option<Arc<str>>, EngineError> {
+    ) -> Result<Inheritance, EngineError> {
         let log = self.0.store.journal(key, turn).await?;
-        Ok(crate::session::account(&log)?)
+        Ok(crate::session::inheritance(&log)?)
     }
 
     fn running(&self, key: &SessionKey) -> Option<Arc<Control>> {

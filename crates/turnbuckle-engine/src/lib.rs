@@ -32,4 +32,4 @@ pub use domain::{Agents, Domain, DomainTurn, TurnInfo};
 pub use driver::{BufferedStream, Loose, Stopper, TurnStream};
 pub use engine::{Engine, EngineBuilder, EngineError, Submission, Submitted, drain};
 pub use kept::READ_OUTPUT;
-pub use session::{ApplyReport, CapturedAction, Replayed, Review};
+pub use session::{ApplyReport, CapturedAction, Inheritance, Replayed, Review};

@@ -16,10 +16,10 @@ use turnbuckle_core::outcome::{AbortReason, Outcome};
 use turnbuckle_core::part::{InputKind, Part, ToolCallStatus};
 use turnbuckle_core::transcript::Item;
 use turnbuckle_engine::pipeline::Policy;
-use turnbuckle_engine::tool::{FnTool, ToolContract};
+use turnbuckle_engine::tool::{Approval, FnTool, ToolContract};
 use turnbuckle_engine::{Agent, Engine, EngineError, Submission, drain};
 use turnbuckle_models::scripted::{Scripted, ScriptedModel, calls as calling, text};
-use turnbuckle_store::{Conflict, SessionStatus, StoreError};
+use turnbuckle_store::{Conflict, Post, Posted, SessionStatus, StoreError};
 
 const ABORTED: Outcome = Outcome::Aborted { reason: AbortReason::Stopped };
 
@@ -693,4 +693,60 @@ async fn a_turn_without_a_session_streams_the_same_and_stores_nothing() {
     assert_eq!((outcome(&message), message.text().as_str()), (Outcome::Completed, "One."));
     check_requests(&bench.model.requests());
     assert!(bench.engine.converse("nobody", Default::default(), "hello").is_err());
+}
+
+/// A session with a card that can be decided for a minute.
+async fn asked_for_a_minute() -> (Bench, Hand, turnbuckle_store::SessionKey) {
+    let hand = Hand::at(NOW);
+    let minute = std::time::Duration::from_secs(60);
+    let pay = pay().approval(Approval::Always).configure(|c| c.expires_after(minute));
+    let main = Agent::builder("main").instructions("You help.").tool(pay).build().unwrap();
+    let script = [calling(&[("p", "pay", r#"{"amount": 1}"#)]), text("It was not paid.")];
+    let model = ScriptedModel::new("m", script);
+    let bench = Bench::of(model, [main], |b| b.clock(hand.clock()));
+    let key = bench.session().await;
+    bench.say(&key, "pay").await;
+    (bench, hand, key)
+}
+
+#[tokio::test]
+async fn a_card_is_not_decided_after_its_time() {
+    let (bench, hand, key) = asked_for_a_minute().await;
+    let card = pending_cards(&*bench.store, &key).await.remove(0);
+    hand.forward(60_000);
+    for decision in [approve(), Decision::Reject { reason: None }] {
+        let late = bench.engine.decide(&key, &card, decision, None).await.err();
+        let Some(EngineError::Store(StoreError::Conflict { what: Conflict::Expired { at, .. } })) =
+            late
+        else {
+            panic!("{late:?}")
+        };
+        assert_eq!(at, NOW.plus(60_000));
+    }
+    assert_eq!(bench.store.session(&key).await.unwrap().pending, 0);
+    // What comes past the check, such as from a process whose clock is behind, is the clock's decision all the same.
+    let input = Posted::Decision { card: card.clone(), decision: approve(), by: None };
+    let now = NOW.plus(60_000);
+    let post = Post { key: key.clone(), idempotency_key: None, input, now };
+    bench.store.post(post).await.unwrap();
+    drain(bench.engine.work(&key).stream().unwrap()).await;
+    bench.check(&key).await;
+    assert_eq!(bench.world.all(), [] as [String; 0]);
+    let card = bench.store.card(&key.tenant, &card).await.unwrap();
+    let SystemBody::Approval(body) = card.message.body else { panic!("no card") };
+    assert_eq!(body.status, CardStatus::Expired);
+    assert_eq!(the_call(&bench.message(&key).await).status, ToolCallStatus::Rejected);
+}
+
+#[tokio::test]
+async fn a_decision_in_time_holds_however_late_it_is_taken_up() {
+    let (bench, hand, key) = asked_for_a_minute().await;
+    let card = pending_cards(&*bench.store, &key).await.remove(0);
+    let input = Posted::Decision { card, decision: approve(), by: None };
+    let post = Post { key: key.clone(), idempotency_key: None, input, now: NOW.plus(59_999) };
+    bench.store.post(post).await.unwrap();
+    hand.forward(3_600_000);
+    drain(bench.engine.work(&key).stream().unwrap()).await;
+    bench.check(&key).await;
+    assert_eq!(bench.world.count("pay"), 1);
 }

@@ -250,7 +250,7 @@ impl From<StoreError> for Problem {
 impl From<Conflict> for Problem {
     fn from(conflict: Conflict) -> Self {
         let code = match &conflict {
-            Conflict::Decided { .. } => Code::AlreadyDecided,
+            Conflict::Decided { .. } | Conflict::Expired { .. } => Code::AlreadyDecided,
             Conflict::WrongAnswer { .. } => Code::WrongAnswer,
             Conflict::KeyReused { .. } => Code::IdempotencyKeyReused,
             Conflict::Stale { .. } | Conflict::BeingApplied { .. } => Code::StaleAction,

@@ -117,6 +117,14 @@ pub enum Conflict {
         /// How.
         answer: CardAnswer,
     },
+    /// Nobody decided about the card in time.
+    #[error("card {card} could be decided until {at}; ask again for what it was about")]
+    Expired {
+        /// The card.
+        card: MessageId,
+        /// When its time was up.
+        at: Timestamp,
+    },
     /// The card asks for something else than what was posted.
     #[error("card {card} does not ask for this")]
     WrongAnswer {

@@ -257,7 +257,7 @@ impl Driver {
             });
             if !known {
                 self.fetch_attached(&item.input).await?;
-                self.take_item(item.n, item.input)?;
+                self.take_item(item)?;
             }
         }
         Ok(())
@@ -293,8 +293,9 @@ impl Driver {
         }
     }
 
-    fn take_item(&mut self, n: u64, input: Posted) -> Result<(), DriveError> {
-        let input = match input {
+    fn take_item(&mut self, item: InboxItem) -> Result<(), DriveError> {
+        let n = item.n;
+        let input = match item.input {
             Posted::Message { delivery: Delivery::Steer, message, .. }
                 if self.turn.accepts_steering() =>
             {
@@ -312,7 +313,9 @@ impl Driver {
                 }
                 None
             }
-            answer => crate::session::as_input(answer, self.turn.messages()),
+            input @ (Posted::Decision { .. } | Posted::ClientResult { .. }) => {
+                crate::session::as_input(InboxItem { input, ..item }, self.turn.messages())
+            }
         };
         if let Some(input) = input
             && let Err(e) = self.feed(input)

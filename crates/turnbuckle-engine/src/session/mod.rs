@@ -9,35 +9,35 @@ mod state;
 pub(crate) use capture::Apply;
 pub use capture::{ApplyReport, CapturedAction, Review};
 pub(crate) use owner::{Owner, OwnerParts, TurnOptions};
-pub use replay::Replayed;
-pub(crate) use replay::{account, replay};
+pub use replay::{Inheritance, Replayed};
+pub(crate) use replay::{inheritance, replay};
 pub(crate) use state::{Overlay, SessionState};
 
 use turnbuckle_core::fold::TurnFold;
 use turnbuckle_core::ids::MessageId;
-use turnbuckle_core::machine::Input;
-use turnbuckle_core::message::{SystemBody, SystemMessage};
-use turnbuckle_store::Posted;
+use turnbuckle_core::machine::{Decision, Input};
+use turnbuckle_core::message::{ApprovalCard, SystemBody, SystemMessage};
+use turnbuckle_store::{InboxItem, Posted};
 
-/// An answer to a card as an input of the machine; `None` for a card the turn does not have.
-pub(crate) fn as_input(posted: Posted, turn: &TurnFold) -> Option<Input> {
-    match posted {
-        Posted::Decision { card, decision, by } => {
-            let call = call_of(&turn.cards, &card)?;
-            Some(Input::Decide { call, decision, by })
-        }
-        Posted::ClientResult { card, result, .. } => {
-            let call = call_of(&turn.cards, &card)?;
-            Some(Input::ClientResult { call, result })
-        }
+/// An answer to a card as an input of the machine; `None` for a card the turn does not have. One that was posted when the
+/// card's time was up is the clock's decision, whatever it says.
+pub(crate) fn as_input(item: InboxItem, turn: &TurnFold) -> Option<Input> {
+    let card = body_of(&turn.cards, item.input.card()?)?;
+    let call = card.call.clone();
+    if card.expires_at.is_some_and(|until| until <= item.at) {
+        return Some(Input::Decide { call, decision: Decision::Expire, by: None });
+    }
+    match item.input {
+        Posted::Decision { decision, by, .. } => Some(Input::Decide { call, decision, by }),
+        Posted::ClientResult { result, .. } => Some(Input::ClientResult { call, result }),
         Posted::Message { .. } | Posted::Stop { .. } => None,
     }
 }
 
-fn call_of(cards: &[SystemMessage], id: &MessageId) -> Option<turnbuckle_core::ids::CallId> {
+fn body_of<'a>(cards: &'a [SystemMessage], id: &MessageId) -> Option<&'a ApprovalCard> {
     let card = cards.iter().find(|c| c.id == *id)?;
     match &card.body {
-        SystemBody::Approval(card) => Some(card.call.clone()),
+        SystemBody::Approval(card) => Some(card),
         SystemBody::Note { .. } => None,
     }
 }

@@ -315,7 +315,8 @@ impl Owner {
                 let cancel = Input::Cancel { superseded: Superseded::No };
                 Box::pin(self.resume(log, cancel, Some(item.n))).await
             }
-            (answer @ (Posted::Decision { .. } | Posted::ClientResult { .. }), Some(log)) => {
+            (input @ (Posted::Decision { .. } | Posted::ClientResult { .. }), Some(log)) => {
+                let answer = InboxItem { n: item.n, at: item.at, input };
                 let input = match self.input_of(answer, &log) {
                     Ok(input) => input,
                     Err(why) => {
@@ -344,7 +345,7 @@ impl Owner {
     ///
     /// # Errors
     /// Why the turn cannot be rebuilt, in words.
-    fn input_of(&self, answer: Posted, log: &TurnLog) -> Result<Option<Input>, String> {
+    fn input_of(&self, answer: InboxItem, log: &TurnLog) -> Result<Option<Input>, String> {
         self.rebuild(log).map(|(turn, _)| super::as_input(answer, turn.messages()))
     }
 

@@ -7,6 +7,7 @@ use turnbuckle_core::event::{Event, EventKind};
 use turnbuckle_core::fold::TurnFold;
 use turnbuckle_core::ids::MessageId;
 use turnbuckle_core::machine::{Output, Replay};
+use turnbuckle_core::message::Surroundings;
 use turnbuckle_store::{SessionKey, StoreError, TurnLog};
 
 /// What a replay gave.
@@ -82,9 +83,20 @@ fn stored(log: &TurnLog) -> Result<StoredTurn, StoreError> {
         .map_err(|e| StoreError::Corrupt { what: "turn".into(), cause: Arc::new(e) })
 }
 
-/// What the model calls of a stored turn are booked to beside the person.
-pub(crate) fn account(log: &TurnLog) -> Result<Option<Arc<str>>, StoreError> {
-    Ok(stored(log)?.account)
+/// What a turn takes over from the one that it follows from, such as the end of a background task from the turn that started it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Inheritance {
+    /// What its model calls are booked to beside the person.
+    pub account: Option<Arc<str>>,
+    /// The page and the references. Not the tools of the front end, which nobody may be there to run.
+    pub surroundings: Surroundings,
+}
+
+pub(crate) fn inheritance(log: &TurnLog) -> Result<Inheritance, StoreError> {
+    let StoredTurn { spec, account, .. } = stored(log)?;
+    let Surroundings { page, references, tools: _ } = spec.user.surroundings;
+    let surroundings = Surroundings { page, references, tools: Vec::new() };
+    Ok(Inheritance { account, surroundings })
 }
 
 pub(crate) fn replay(key: &SessionKey, log: &TurnLog) -> Result<Replayed, ReplayError> {

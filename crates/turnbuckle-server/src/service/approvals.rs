@@ -203,6 +203,7 @@ impl Api {
         input: Posted,
         idempotency_key: Option<String>,
     ) -> Answer<Answered> {
+        card.in_time(self.now()).map_err(Problem::from)?;
         self.post(&session.key, input, idempotency_key).await?;
         Ok(answered(card, session))
     }

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use turnbuckle_bus::{Bus, Call};
 use turnbuckle_core::content::Content;
 use turnbuckle_core::message::Origin;
-use turnbuckle_engine::{Engine, EngineError, Submission};
+use turnbuckle_engine::{Engine, EngineError, Inheritance, Submission};
 use turnbuckle_store::{
     Backoff, Conflict, Job, Jobs, NewSession, Notified, Post, Posted, Retry, SessionKey,
     StoreError, TakeJobs, Task, TaskStatus,
@@ -175,9 +175,11 @@ impl Clockwork {
             detail => format!(" What came of it: {detail}"),
         };
         let text = format!("The background task {kind} {reference} {how}.{detail}");
+        let Inheritance { account, surroundings } = self.inheritance(&key, task).await?;
         let submission = Submission {
             origin: Origin::Task { task: kind.clone(), reference: reference.clone() },
-            account: self.account(&key, task).await?,
+            account,
+            surroundings,
             ..Submission::new(Content::Text(text))
         };
         let input = match self.engine.compose(&key, submission).await {
@@ -201,19 +203,19 @@ impl Clockwork {
 }
 
 impl Clockwork {
-    /// What the turn that started a task was booked to, and so is the one that its end begins.
-    async fn account(
+    /// What the turn that the end of a task begins takes over from the one that started the task.
+    async fn inheritance(
         &self,
         session: &SessionKey,
         task: &Task,
-    ) -> Result<Option<Arc<str>>, StoreError> {
-        match self.engine.account_of(session, &task.turn).await {
-            Ok(account) => Ok(account),
+    ) -> Result<Inheritance, StoreError> {
+        match self.engine.inheritance(session, &task.turn).await {
+            Ok(inheritance) => Ok(inheritance),
             Err(EngineError::Store(e)) if e.retryable() => Err(e),
             // The turn is gone with its session, or cannot be read; others must not wait for it.
             Err(e) => {
                 tracing::warn!(session = %session.id, "the turn of a task cannot be read: {e}");
-                Ok(None)
+                Ok(Inheritance::default())
             }
         }
     }

@@ -188,12 +188,22 @@ async fn a_session_is_told_when_its_background_task_ends() {
     let site = site([
         calling("start_report", json!({})),
         text("It is being written."),
+        text("With pleasure."),
         text("The report is there: 12 pages."),
     ])
     .start()
     .await;
     let session = site.session().await;
-    site.say(&session, "Write a report").await;
+    let about = json!({"page": "/reports", "references": [{"id": 7}]});
+    let mut message = about.clone();
+    message["content"] = json!("Write a report");
+    message["tools"] =
+        json!([{"name": "scroll", "description": "Scrolls.", "input_schema": {"type": "object"}}]);
+    let turns = format!("/v1/sessions/{session}/turns");
+    assert_eq!(site.post(&turns, message).await.0, StatusCode::ACCEPTED);
+    site.watch(&session, "after=0&until=idle").await.rest().await;
+    // A message from elsewhere, which takes nothing over.
+    site.say(&session, "Thank you").await;
     let tasks = site.get(&format!("/v1/sessions/{session}/tasks")).await;
     assert_eq!(
         (&tasks["items"][0]["kind"], &tasks["items"][0]["reference"], &tasks["items"][0]["state"]),
@@ -211,11 +221,15 @@ async fn a_session_is_told_when_its_background_task_ends() {
     site.until(async || site.get(path).await["notified"] != Value::Null).await;
     site.watch(&session, "after=0&until=idle").await.rest().await;
     let messages = site.messages(&session).await;
-    let told = serde_json::to_value(&messages[2]).unwrap();
+    let between = serde_json::to_value(&messages[2]).unwrap();
+    assert_eq!(between["surroundings"], json!({}));
+    let told = serde_json::to_value(&messages[4]).unwrap();
+    // The page and what it was about, but no tools of a front end that may be gone.
+    assert_eq!(told["surroundings"], about);
     assert_eq!(told["origin"], json!({"kind": "task", "task": "report", "reference": "r/1"}));
     assert_eq!(
         told["content"],
         r#"The background task report r/1 is done. What came of it: {"pages":12}"#
     );
-    assert_eq!(site.model.requests().len(), 3);
+    assert_eq!(site.model.requests().len(), 4);
 }

@@ -1,5 +1,6 @@
 //! Inputs posted to a session, and the cards they answer.
 
+use crate::error::Conflict;
 use crate::model::SessionKey;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -10,6 +11,7 @@ use turnbuckle_core::ids::UserId;
 use turnbuckle_core::json::Json;
 use turnbuckle_core::machine::Decision;
 use turnbuckle_core::message::CardStatus;
+use turnbuckle_core::message::SystemBody;
 use turnbuckle_core::message::SystemMessage;
 use turnbuckle_core::message::UserMessage;
 use turnbuckle_core::time::Timestamp;
@@ -186,4 +188,22 @@ pub struct Card {
     pub message: SystemMessage,
     /// The number of the input that answers it, once one is posted.
     pub answered_by: Option<u64>,
+}
+
+impl Card {
+    /// Whether it can still be decided. One that has its answer is left to the store, which says what that was.
+    ///
+    /// # Errors
+    /// [`Conflict::Expired`].
+    pub fn in_time(&self, now: Timestamp) -> Result<(), Conflict> {
+        match &self.message.body {
+            SystemBody::Approval(body) => match body.expires_at {
+                Some(at) if at <= now && self.answered_by.is_none() => {
+                    Err(Conflict::Expired { card: self.message.id.clone(), at })
+                }
+                _ => Ok(()),
+            },
+            SystemBody::Note { .. } => Ok(()),
+        }
+    }
 }

@@ -1,9 +1,10 @@
 //! What a person decides about: shown as it would run, done as they decided.
 
-use crate::rig::{Played, Rig, approve, reject};
+use crate::rig::{Played, Rig, approve, calling, from_page, reject, watched};
 use desk::agent::DEFAULT_USER;
 use serde_json::{Value, json};
 use turnbuckle::core::part::ToolCallStatus;
+use turnbuckle::models::scripted::text;
 
 async fn open_thread() -> (String, String) {
     let desk = crate::rig::desk().await;
@@ -183,4 +184,24 @@ async fn a_conversation_begins_with_an_approved_mail() {
     let sent: Value = played.output("start_conversation");
     assert!(sent["thread"].as_str().unwrap().starts_with("thread:"));
     assert_eq!(rig.find("SELECT subject FROM outbox").await, "Your visit");
+}
+
+#[tokio::test]
+async fn what_follows_an_approval_knows_the_page_and_a_fresh_message_does_not() {
+    let (thread, _) = open_thread().await;
+    let read = || calling(&[("get_thread", json!({}))]);
+    let reply = calling(&[("reply_to_thread", json!({"body": "Hello"}))]);
+    let script = vec![reply, read(), text("Sent."), read(), text("Which one?")];
+    let rig = Rig::new(watched(script).0).await;
+    let open = json!({"id": thread, "origin": "page"});
+    let played = rig.say(from_page("Answer them", "mail", &[open])).await;
+    assert_eq!(played.card().1.args["thread"], thread);
+    // Bound again, with what the person changed.
+    let changed = approve(Some(json!({"body": "Hello again"})));
+    let played = rig.decide(&played.card().0, changed).await;
+    assert!(played.is_completed());
+    assert_eq!(played.output("reply_to_thread")["body"], "Hello again");
+    assert_eq!(played.output("get_thread")["thread"]["id"], thread);
+    let fresh = rig.say("And the next?").await;
+    assert!(fresh.error("get_thread").contains("thread"), "{}", fresh.error("get_thread"));
 }
