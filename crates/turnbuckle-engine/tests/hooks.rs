@@ -274,7 +274,9 @@ async fn hooks_end_the_loop_and_calls_of_the_last_answer_do_not_run() {
 }
 
 /// A cheaper model once a call has failed, or from the second step on.
-struct Cheaper(fn(&StepView<'_>) -> bool);
+struct Cheaper(When);
+
+type When = fn(&StepView<'_>) -> bool;
 
 impl AgentHooks for Cheaper {
     fn select_model(&self, step: &StepView<'_>) -> Option<ModelRef> {
@@ -285,7 +287,7 @@ impl AgentHooks for Cheaper {
 #[tokio::test(start_paused = true)]
 async fn a_hook_chooses_the_model_of_a_call() {
     let busy = || Scripted::from(ModelError::new(ModelErrorKind::Overloaded, "busy"));
-    let cases: [(fn(&StepView<'_>) -> bool, Vec<Scripted>, &[&str]); 3] = [
+    let cases: [(When, Vec<Scripted>, &[&str]); 3] = [
         (|_| false, vec![looks_up("x").into(), text("Found.").into()], &["dear", "dear"]),
         (|step| step.calls_made > 0, vec![looks_up("x").into()], &["dear", "cheap"]),
         (|step| step.attempt > 1, vec![busy()], &["cheap"]),
