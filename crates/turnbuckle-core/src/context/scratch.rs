@@ -28,6 +28,8 @@ pub(super) struct Scratch {
     outputs: Outputs,
     ambient: Ambient,
     cap: usize,
+    /// The last drop that nobody has asked for yet.
+    dropped: Option<Dropped>,
 }
 
 /// The stored form.
@@ -49,6 +51,7 @@ impl Default for Scratch {
             outputs: Outputs::default(),
             ambient: Ambient::default(),
             cap: DEFAULT_CAP,
+            dropped: None,
         }
     }
 }
@@ -68,6 +71,15 @@ impl Scratch {
 
     pub fn begin_turn(&mut self) {
         self.outputs.clear();
+        self.dropped = None;
+    }
+
+    pub fn drop_outputs(&mut self) {
+        self.outputs.drop_all();
+    }
+
+    pub fn take_dropped(&mut self) -> Option<Dropped> {
+        self.dropped.take()
     }
 
     pub fn outputs(&self) -> &Outputs {
@@ -153,7 +165,8 @@ impl Scratch {
             self.outputs.skip(tool);
             outputs += 1;
         }
-        Some(Dropped { outputs, cause })
+        self.dropped = Some(Dropped { outputs, cause });
+        self.dropped.clone()
     }
 
     /// Drops the outputs when a variable has taken their room.
@@ -164,7 +177,8 @@ impl Scratch {
             return None;
         }
         self.outputs.drop_all();
-        Some(Dropped { outputs, cause: DropCause::Size { bytes, cap: self.cap } })
+        self.dropped = Some(Dropped { outputs, cause: DropCause::Size { bytes, cap: self.cap } });
+        self.dropped.clone()
     }
 
     pub fn snapshot(&self, scope: SnapshotScope) -> Value {

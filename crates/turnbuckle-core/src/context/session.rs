@@ -76,6 +76,14 @@ impl ContextStore for SessionContext {
         self.0.capture(call, tool, output)
     }
 
+    fn drop_outputs(&mut self) {
+        self.0.drop_outputs();
+    }
+
+    fn take_dropped(&mut self) -> Option<Dropped> {
+        self.0.take_dropped()
+    }
+
     fn begin_turn(&mut self) {
         self.0.begin_turn();
     }

@@ -38,6 +38,12 @@ pub trait ContextStore: Send + Sync {
     #[must_use = "the session should be told when outputs were dropped"]
     fn capture(&mut self, call: &CallId, tool: &ToolName, output: Json) -> Option<Dropped>;
 
+    /// Drops the outputs of the turn; positions of later ones go on from theirs.
+    fn drop_outputs(&mut self);
+
+    /// What had to be dropped since this was last asked, by whatever write.
+    fn take_dropped(&mut self) -> Option<Dropped>;
+
     /// A new user message begins: drops the outputs of the turn before.
     fn begin_turn(&mut self);
 

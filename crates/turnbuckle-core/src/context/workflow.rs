@@ -95,6 +95,14 @@ impl ContextStore for WorkflowContext {
         self.scratch.capture(call, tool, output)
     }
 
+    fn drop_outputs(&mut self) {
+        self.scratch.drop_outputs();
+    }
+
+    fn take_dropped(&mut self) -> Option<Dropped> {
+        self.scratch.take_dropped()
+    }
+
     fn begin_turn(&mut self) {
         self.scratch.begin_turn();
     }

@@ -88,6 +88,16 @@ pub enum Input {
         step: StepId,
         /// What came of it.
         result: Box<ExecuteResult>,
+        /// What the context store keeps of it, when hooks made something else of the result: later arguments refer to what the
+        /// tool gave.
+        #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+        captured: Option<Json>,
+    },
+    /// Outputs of the turn were dropped from the context store, since it would have grown over its cap. Follows the input with
+    /// which that happened.
+    ContextDropped {
+        /// The cap, in bytes.
+        cap: u64,
     },
     /// A person (or the clock) decided about a card.
     Decide {
@@ -385,7 +395,7 @@ pub struct Directives {
     /// A background task that was started: its kind and its id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task: Option<(String, String)>,
-    /// The context store's cap in bytes, when its turn slice was dropped for growing over it.
+    /// As [`Input::ContextDropped`], in journals of versions before it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_dropped: Option<u64>,
 }

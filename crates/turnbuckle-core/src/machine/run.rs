@@ -196,6 +196,19 @@ impl Turn {
         self.advance_batch(frame, out)
     }
 
+    /// Tells that references to outputs of before lead nowhere now.
+    pub(super) fn context_dropped(
+        &mut self,
+        cap: u64,
+        out: &mut Output,
+    ) -> Result<(), MachineError> {
+        if let Phase::Ended { .. } = self.phase {
+            return Err(MachineError::Ended);
+        }
+        let path = self.speaker();
+        self.emit(&path, EventKind::ContextOverflowed { cap }, out)
+    }
+
     fn follow(
         &mut self,
         frame: usize,

@@ -2,7 +2,7 @@
 
 pub(super) use super::frame::{Ask, Attempt, BatchCall, CallState, Frame, FrameEnd, Parent};
 
-use super::effect::{Effect, EffectKind, StepId};
+use super::effect::{Effect, EffectKind, ExecuteCall, StepId};
 use super::input::{Input, Recorded};
 use super::spec::{AgentSpec, TurnSpec};
 use super::valves::Ledger;
@@ -214,7 +214,8 @@ impl Turn {
             Input::Compacted { step, report } => self.compacted(step, *report, out)?,
             Input::Prepared { step, verdict } => self.prepared(step, *verdict, out)?,
             Input::Progress { step, data } => self.progress(step, data, out)?,
-            Input::Executed { step, result } => self.executed(step, *result, out)?,
+            Input::Executed { step, result, captured: _ } => self.executed(step, *result, out)?,
+            Input::ContextDropped { cap } => self.context_dropped(cap, out)?,
             Input::Decide { call, decision, by } => self.decide(&call, decision, by, out)?,
             Input::ClientResult { call, result } => self.client_result(&call, result, out)?,
             Input::Steer { message } => self.steer(*message)?,
@@ -308,6 +309,14 @@ impl Turn {
                 kind: pending.effect.clone(),
             })
         })
+    }
+
+    /// The call that is executed in a step under way.
+    pub fn execution(&self, step: StepId) -> Option<&ExecuteCall> {
+        match &self.pending.get(&step)?.effect {
+            EffectKind::Execute(call) => Some(call),
+            _ => None,
+        }
     }
 
     /// The epochs in which a model call under way was made before, by processes that ended over it, as far as those calls are

@@ -389,7 +389,7 @@ fn a_clock_that_goes_backwards_does_not_turn_events_around() {
 fn inputs_that_fit_no_step_are_refused_without_a_trace() {
     let world = Scripted::new(vec![calls(vec![find(1)])]).check(ask).act(|_| Act::Wait);
     let mut sim = play(spec(vec![read("find")]), world);
-    let executed = |step| Input::Executed { step, result: Box::new(gives(fine())) };
+    let executed = |step| Input::Executed { step, result: Box::new(gives(fine())), captured: None };
     assert_eq!(sim.refused(executed(99)), MachineError::UnknownStep(99));
     assert_eq!(sim.refused(Input::Begin), MachineError::Spec("the turn has already begun".into()));
     let late = |n| matches!(n, MachineError::NotWaiting { .. });

@@ -253,7 +253,9 @@ fn waiting_for_people_costs_no_time() {
     let verdict = Box::new(Verdict::Run { args, warnings: Vec::new() });
     sim.turn.handle(later, Input::Prepared { step, verdict }, &mut out).unwrap();
     let result = Box::new(gives(fine()));
-    sim.turn.handle(later, Input::Executed { step: step + 1, result }, &mut out).unwrap();
+    sim.turn
+        .handle(later, Input::Executed { step: step + 1, result, captured: None }, &mut out)
+        .unwrap();
     assert!(matches!(out.effects.last().unwrap().kind, EffectKind::CallModel(_)));
 }
 

@@ -201,7 +201,7 @@ fn the_time_nobody_worked_is_not_the_turns() {
 fn an_ended_turn_takes_nothing_more() {
     let mut sim = play(tools(), Scripted::new(vec![calls(vec![go("find", 1)]), says("Found.")]));
     let late = [
-        Input::Executed { step: 2, result: Box::new(gives(fine())) },
+        Input::Executed { step: 2, result: Box::new(gives(fine())), captured: None },
         Input::Progress { step: 2, data: json(json!(1)) },
         Input::Cancel { superseded: Superseded::No },
         Input::Steer { message: Box::new(user("u2", "Wait.")) },

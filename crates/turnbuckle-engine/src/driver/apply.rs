@@ -173,7 +173,8 @@ impl Driver {
             writer.blobs.extend(kept_aside);
             writer.state_changed = super::commit::Changed::Maybe;
         }
-        self.feed(Input::Executed { step, result: Box::new(executed.result) })?;
+        let (result, captured) = (Box::new(executed.result), executed.captured);
+        self.feed(Input::Executed { step, result, captured })?;
         Ok(())
     }
 

@@ -28,12 +28,13 @@ pub use stream::{Loose, Stopper, TurnStream};
 pub(crate) use title::Untitled;
 
 use crate::runtime::{Assembler, Runtime};
+use crate::session::{cap, client_call, kept_outside};
 use crate::trace::Nested;
 use std::sync::Arc;
 use turnbuckle_core::event::Event;
 use turnbuckle_core::ids::{SessionId, TurnId};
 use turnbuckle_core::machine::{
-    Effect, EffectKind, ExecuteMode, Input, MachineError, Output, Recorded, Turn,
+    Effect, EffectKind, ExecuteMode, Input, MachineError, Output, Phase, Recorded, Turn,
 };
 use turnbuckle_core::outcome::{Outcome, TurnError};
 use turnbuckle_core::time::Timestamp;
@@ -145,6 +146,31 @@ impl Driver {
 
     /// Tells the machine. The input is kept for the journal when the turn has one.
     pub(crate) fn feed(&mut self, input: Input) -> Result<(), MachineError> {
+        self.tell_dropped()?;
+        let client = client_call(&input).cloned();
+        let told = self.out.events.len();
+        self.apply_input(input)?;
+        let new = self.out.events.get(told..).unwrap_or_default();
+        if let Some(context) = self.runtime.context() {
+            let kept = kept_outside(client.as_ref(), &self.turn, new);
+            kept.for_each(|kept| context.with(|store| kept.apply(store)));
+        }
+        Ok(())
+    }
+
+    /// Tells when the context store had no room for more. Not after a pause was told, which is the end of a stream.
+    fn tell_dropped(&mut self) -> Result<(), MachineError> {
+        if matches!(self.turn.phase(), Phase::New | Phase::Paused | Phase::Ended { .. }) {
+            return Ok(());
+        }
+        let dropped = self.runtime.context().and_then(|c| c.with(|store| store.take_dropped()));
+        match dropped {
+            Some(dropped) => self.apply_input(Input::ContextDropped { cap: cap(&dropped) }),
+            None => Ok(()),
+        }
+    }
+
+    fn apply_input(&mut self, input: Input) -> Result<(), MachineError> {
         let at = self.now();
         match &mut self.writer {
             None => self.turn.handle(at, input, &mut self.out),

@@ -122,7 +122,8 @@ impl Driver {
                 error.message.push_str(" Whether the call took effect before is not known.");
             }
             let result = ExecuteResult::Failure { error, output: None };
-            return self.feed(Input::Executed { step, result: Box::new(result) });
+            let result = Box::new(result);
+            return self.feed(Input::Executed { step, result, captured: None });
         };
         let env = agent.env.clone();
         self.work.running.insert(run.call.clone(), step);

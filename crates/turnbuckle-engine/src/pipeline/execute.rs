@@ -13,6 +13,7 @@ use crate::tool::{Probe, ToolContext, ToolOutput, ToolUsage};
 use serde_json::{Map, Value, json};
 use turnbuckle_core::error::{ToolError, ToolErrorCode};
 use turnbuckle_core::event::CallResult;
+use turnbuckle_core::json::Json;
 use turnbuckle_core::machine::{ExecuteCall, ExecuteMode, ExecuteResult};
 
 /// What came of a call.
@@ -20,6 +21,8 @@ use turnbuckle_core::machine::{ExecuteCall, ExecuteMode, ExecuteResult};
 pub struct Executed {
     /// For the machine.
     pub result: ExecuteResult,
+    /// What the context store keeps of it, when hooks made something else of the result.
+    pub captured: Option<Json>,
     /// The full output, when it was too large for the message.
     pub kept_aside: Option<Blob>,
     /// Model calls that the tool made on its own.
@@ -28,7 +31,8 @@ pub struct Executed {
 
 impl Executed {
     fn failure(error: ToolError, usage: Vec<ToolUsage>) -> Self {
-        Self { result: ExecuteResult::Failure { error, output: None }, kept_aside: None, usage }
+        let result = ExecuteResult::Failure { error, output: None };
+        Self { result, captured: None, kept_aside: None, usage }
     }
 }
 
@@ -53,8 +57,7 @@ pub async fn execute(env: &PipelineEnv, call: &ExecuteCall) -> Executed {
             let contract = entry.tool().contract();
             let about = HookCall { ctx: &ctx, contract, args: &call.args, captured };
             let warnings = &call.warnings;
-            let (result, kept_aside) = finish(env, entry, about, output, warnings).await;
-            Executed { result, kept_aside, usage }
+            Executed { usage, ..finish(env, entry, about, output, warnings).await }
         }
         Err(error) => Executed::failure(error, usage),
     }
@@ -90,7 +93,7 @@ async fn finish(
     call: HookCall<'_>,
     given: ToolOutput,
     warnings: &[String],
-) -> (ExecuteResult, Option<Blob>) {
+) -> Executed {
     let ToolOutput { output, model_view, summary: kept, digest: small, mut directives } = given;
     let tool = entry.tool();
     let id = call.ctx.call();
@@ -106,18 +109,23 @@ async fn finish(
             Some(with_warnings(&view, warnings).into())
         }
     };
-    directives.context_dropped = capture(call.ctx, &output);
+    capture(call.ctx, &output);
+    let captured = output.clone();
     env.taints.add(&call.contract.taints);
 
     let result =
         CallResult { output, model_view, summary, digest, captured: call.captured, cached: false };
     learn(&*env.hooks, call, &result, &mut directives).await;
-    match reshape(&*env.hooks, call, result).await {
-        Transformed::Success(result) => (ExecuteResult::Success { result, directives }, kept_aside),
-        Transformed::Failure { error, output } => {
-            (ExecuteResult::Failure { error, output }, kept_aside)
+    let (result, captured) = match reshape(&*env.hooks, call, result).await {
+        Transformed::Success(result) => {
+            let captured = (result.output != captured).then_some(captured);
+            (ExecuteResult::Success { result, directives }, captured)
         }
-    }
+        Transformed::Failure { error, output } => {
+            (ExecuteResult::Failure { error, output }, Some(captured))
+        }
+    };
+    Executed { result, captured, kept_aside, usage: Vec::new() }
 }
 
 /// The view with what was assumed or corrected in the arguments next to it.

@@ -123,10 +123,9 @@ pub(super) async fn reshape(
 
 /// The domain's word wins where only one can hold.
 fn merge(into: &mut Directives, more: Directives) {
-    let Directives { force_tool, add_context, plan, task, context_dropped } = more;
+    let Directives { force_tool, add_context, plan, task, context_dropped: _ } = more;
     into.force_tool = force_tool.or(into.force_tool.take());
     into.add_context.extend(add_context);
     into.plan = plan.or(into.plan.take());
     into.task = task.or(into.task.take());
-    into.context_dropped = context_dropped.or(into.context_dropped);
 }

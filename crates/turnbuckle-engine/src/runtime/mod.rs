@@ -180,6 +180,11 @@ pub struct Runtime {
 }
 
 impl Runtime {
+    /// What the turn's tools and arguments refer to; all its agents share it.
+    pub(crate) fn context(&self) -> Option<&ContextHandle> {
+        self.agents.values().next().map(|agent| &agent.env.scope.context)
+    }
+
     /// A runtime that could not be assembled. A turn with it says why, so that the person is told.
     pub(crate) fn broken(
         info: TurnInfo,

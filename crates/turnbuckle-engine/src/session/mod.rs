@@ -3,12 +3,14 @@
 mod aside;
 mod capture;
 mod owner;
+mod recall;
 mod replay;
 mod state;
 
 pub(crate) use capture::Apply;
 pub use capture::{ApplyReport, CapturedAction, Review};
 pub(crate) use owner::{Owner, OwnerParts, TurnOptions};
+pub(crate) use recall::{cap, client_call, kept_outside};
 pub use replay::{Inheritance, Replayed};
 pub(crate) use replay::{inheritance, replay};
 pub(crate) use state::{Overlay, SessionState};

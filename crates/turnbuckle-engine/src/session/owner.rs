@@ -1,6 +1,7 @@
 //! The owner of a session: claims it, takes up what an earlier process left, works through the inbox, gives it back.
 
 use super::SessionState;
+use super::recall::Kept;
 use crate::attachments;
 use crate::domain::TurnInfo;
 use crate::driver::{
@@ -18,7 +19,7 @@ use tracing::Instrument;
 use turnbuckle_core::content::{Content, Media};
 use turnbuckle_core::event::{Event, EventKind};
 use turnbuckle_core::ids::TurnId;
-use turnbuckle_core::machine::{Input, MachineError, Output, RunMode, Superseded, Turn, TurnSpec};
+use turnbuckle_core::machine::{Input, MachineError, RunMode, Superseded, Turn, TurnSpec};
 use turnbuckle_core::message::{AssistantMessage, Message, UserMessage};
 use turnbuckle_core::model::ModelRef;
 use turnbuckle_core::outcome::{Outcome, TurnError};
@@ -478,17 +479,15 @@ impl Owner {
         let stored: StoredTurn =
             serde_json::from_str(&log.turn.spec).map_err(|e| corrupt("turn", e).report())?;
         let info = self.info(&stored.spec.user, stored.spec.mode, stored.account);
-        // Journals are read back without their events, which are stored already.
-        let turn = Turn::replay(stored.spec, &log.journal, &mut Output::default())
+        let (turn, outputs) = super::recall::rebuild(stored.spec, &log.journal)
             .map_err(|e| format!("its journal does not fit what it began with: {e}"))?;
-        let message = turn.message().cloned();
         let kept = stored.kept.or_else(|| self.kept_model());
         let mut wanted = Wanted { turn: stored.model.as_ref(), kept: kept.as_ref() };
         // What was asked for may be gone by now. That is no reason to lose a turn that has begun.
         if wanted.turn.is_some() && self.parts.assembler.models.resolve(wanted.turn).is_err() {
             wanted = Wanted { turn: None, kept: wanted.turn };
         }
-        let runtime = self.runtime(info, wanted, Begin::Continued(message.as_ref()));
+        let runtime = self.runtime(info, wanted, Begin::Continued(turn.message(), outputs));
         Ok((turn, runtime))
     }
 
@@ -541,10 +540,16 @@ impl Owner {
         let domain_state = self.state.domain();
         let domain_turn: Arc<dyn crate::domain::DomainTurn> =
             Arc::from(assembler.domain.open_turn(domain_state.as_ref(), &info));
-        match begin {
-            Begin::Fresh => self.state.begin_turn(domain_turn.ambient()),
-            Begin::Continued(message) => self.state.resume_turn(domain_turn.ambient(), message),
-        }
+        let message = match begin {
+            Begin::Fresh => {
+                self.state.begin_turn(domain_turn.ambient());
+                None
+            }
+            Begin::Continued(message, outputs) => {
+                self.state.resume_turn(domain_turn.ambient(), outputs);
+                message
+            }
+        };
         let taints: Arc<Taints> = Arc::default();
         let choices = Choices {
             model: wanted.turn,
@@ -560,7 +565,7 @@ impl Owner {
         };
         match assembler.assemble(choices) {
             Ok(runtime) => {
-                if let Begin::Continued(Some(message)) = begin {
+                if let Some(message) = message {
                     taint(&runtime, &taints, message);
                 }
                 runtime
@@ -710,10 +715,10 @@ fn tell_replaced(driver: &mut Driver) -> Result<(), DriveError> {
 }
 
 /// How a turn's runtime comes to be.
-#[derive(Clone, Copy)]
 enum Begin<'a> {
     Fresh,
-    Continued(Option<&'a AssistantMessage>),
+    /// With its message so far, and what its context store was told.
+    Continued(Option<&'a AssistantMessage>, Vec<Kept>),
 }
 
 /// The conversation before the turn, as models read it.

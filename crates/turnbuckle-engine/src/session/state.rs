@@ -1,10 +1,11 @@
 //! What a session keeps between turns beside its messages: variables, the domain's state, the page, what was summarised.
 
+use super::recall::Kept;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use turnbuckle_core::context::{Ambient, ContextStore, SessionContext, SnapshotScope};
-use turnbuckle_core::message::{AssistantMessage, Surroundings};
+use turnbuckle_core::message::Surroundings;
 use turnbuckle_core::transcript::Source;
 
 /// A summary that stands for the beginning of the history when models read it. The stored history stays whole.
@@ -107,14 +108,11 @@ impl SessionState {
     }
 
     /// A turn goes on after a pause or a crash: what its tools found is there again.
-    pub(crate) fn resume_turn(&self, ambient: Ambient, message: Option<&AssistantMessage>) {
+    pub(crate) fn resume_turn(&self, ambient: Ambient, kept: Vec<Kept>) {
         self.begin_turn(ambient);
         let mut context = lock(&self.context);
-        for call in message.into_iter().flat_map(AssistantMessage::calls) {
-            if let (Some(output), None) = (&call.output, &call.error) {
-                // Over its cap the store keeps what fits; the event about it was given when it first happened.
-                let _ = context.capture(&call.id, &call.name, output.clone());
-            }
+        for kept in kept {
+            kept.apply(&mut *context);
         }
     }
 }

@@ -499,7 +499,7 @@ impl<W: World> Sim<W> {
                     _ => self.world.execute(&run),
                 };
                 self.ended_calls.push(run.call);
-                Input::Executed { step, result: Box::new(result) }
+                Input::Executed { step, result: Box::new(result), captured: None }
             }
             EffectKind::Finalize { .. } => {
                 let mut changes = Box::new(self.world.changes());

@@ -243,11 +243,11 @@ async fn overflowing_the_context_is_reported() {
     let mut env = env([giving(json!("x".repeat(2000)))]);
     let context = crate::tool::ContextHandle::new(SessionContext::new().with_cap(1000));
     env.scope = Arc::new(ToolScope { context, ..ToolScope::clone(&env.scope) });
-    let ExecuteResult::Success { directives, .. } = real(&env, "act", json!({})).await.result
-    else {
+    let ExecuteResult::Success { .. } = real(&env, "act", json!({})).await.result else {
         panic!("the call succeeds all the same");
     };
-    assert_eq!(directives, Directives { context_dropped: Some(1000), ..Directives::default() });
+    let dropped = env.scope.context.with(|store| store.take_dropped());
+    assert_eq!(dropped.map(|dropped| dropped.outputs), Some(1));
 }
 
 #[tokio::test]

@@ -265,7 +265,7 @@ impl Apply<'_> {
                 Err(_still_running) => claimed = self.renew(claimed).await?,
             }
         };
-        let Executed { result, kept_aside, usage: _ } = executed;
+        let Executed { result, kept_aside, captured: _, usage: _ } = executed;
         if let Some(blob) = kept_aside {
             let kept =
                 patient(COMMIT_ATTEMPTS, || self.store.put_blob(self.key, blob.clone().into()));

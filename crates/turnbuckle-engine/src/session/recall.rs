@@ -1,0 +1,115 @@
+//! What tools found, for later arguments to refer to: the same while a turn runs and when it is taken up again.
+
+use turnbuckle_core::context::{ContextStore, DEFAULT_CAP, DropCause, Dropped};
+use turnbuckle_core::event::EventKind;
+use turnbuckle_core::ids::{CallId, ToolName};
+use turnbuckle_core::json::Json;
+use turnbuckle_core::machine::{
+    Emitted, ExecuteResult, Input, MachineError, Output, Recorded, Replay, Turn, TurnSpec,
+};
+use turnbuckle_core::part::Part;
+
+/// A change of a turn's context store.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Kept {
+    /// The output of a call.
+    Output { call: CallId, tool: ToolName, output: Json },
+    /// There was no room for the outputs of before.
+    NoRoom,
+}
+
+impl Kept {
+    pub(crate) fn apply(self, context: &mut dyn ContextStore) {
+        match self {
+            // What is dropped for it the store tells when it is asked.
+            Self::Output { call, tool, output } => {
+                let _ = context.capture(&call, &tool, output);
+            }
+            Self::NoRoom => {
+                context.drop_outputs();
+                context.take_dropped();
+            }
+        }
+    }
+}
+
+/// The outputs that no pipeline saw: of the front end, of nested turns, and of the turn's cache.
+pub(crate) fn kept_outside(
+    client: Option<&CallId>,
+    turn: &Turn,
+    told: &[Emitted],
+) -> impl Iterator<Item = Kept> {
+    told.iter().filter_map(move |emitted| {
+        let EventKind::ToolCallCompleted { message, part, call, result } = &emitted.kind else {
+            return None;
+        };
+        let Part::ToolCall(at) = turn.messages().get(message)?.parts.get(*part as usize)? else {
+            return None;
+        };
+        // What remains are notes of the machine in the place of a result.
+        let is_output = result.cached || at.child.is_some() || client == Some(call);
+        is_output.then(|| Kept::Output {
+            call: call.clone(),
+            tool: at.name.clone(),
+            output: result.output.clone(),
+        })
+    })
+}
+
+/// The call whose result an input brings from the front end.
+pub(crate) fn client_call(input: &Input) -> Option<&CallId> {
+    match input {
+        Input::ClientResult { call, .. } => Some(call),
+        _ => None,
+    }
+}
+
+/// The cap that a store was held to when it dropped outputs, in bytes.
+pub(crate) fn cap(dropped: &Dropped) -> u64 {
+    match dropped.cause {
+        DropCause::Size { cap, .. } => cap as u64,
+        DropCause::Depth => DEFAULT_CAP as u64,
+    }
+}
+
+/// A turn again from its journal, and what its context store was told in it.
+///
+/// # Errors
+/// When the journal does not fit the specification.
+pub(crate) fn rebuild(
+    spec: TurnSpec,
+    journal: &[Recorded],
+) -> Result<(Turn, Vec<Kept>), MachineError> {
+    let mut replay = Replay::new(spec, journal)?;
+    let (mut kept, mut out) = (Vec::new(), Output::default());
+    for entry in journal {
+        kept.extend(kept_by(&entry.input, replay.turn()));
+        replay.step(&mut out)?;
+        kept.extend(kept_outside(client_call(&entry.input), replay.turn(), &out.events));
+        // Journals are read back without their events, which are stored already.
+        out = Output::default();
+    }
+    Ok((replay.into_turn(), kept))
+}
+
+/// What an input says of the context store by itself.
+fn kept_by(input: &Input, turn: &Turn) -> Vec<Kept> {
+    let (step, result, captured) = match input {
+        Input::Executed { step, result, captured } => (*step, &**result, captured.as_ref()),
+        Input::ContextDropped { .. } => return vec![Kept::NoRoom],
+        _ => return Vec::new(),
+    };
+    let Some(run) = turn.execution(step) else { return Vec::new() };
+    let (output, dropped) = match result {
+        ExecuteResult::Success { result, directives } => {
+            (Some(captured.unwrap_or(&result.output)), directives.context_dropped.is_some())
+        }
+        ExecuteResult::Failure { .. } => (captured, false),
+    };
+    let output = output.map(|output| Kept::Output {
+        call: run.call.clone(),
+        tool: run.tool.clone(),
+        output: output.clone(),
+    });
+    dropped.then_some(Kept::NoRoom).into_iter().chain(output).collect()
+}
