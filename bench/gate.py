@@ -10,6 +10,7 @@ Ratios are CPU time against `floor-typed`, a hand-written client that does the s
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -97,6 +98,17 @@ def best(peer, workload, mock, runs, value, turns=None):
     return min(value(once(peer, workload, mock, turns)) for _ in range(runs))
 
 
+def read_anew(path):
+    """Have the kernel forget what it keeps of a file. How it came to keep it, in small or in large pieces, decides how much of it
+    is mapped around each page that is touched: of one and the same program between 11 and 14 MB."""
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(file)
+        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(file)
+
+
 def middle_ratio(workload, mock, runs):
     ratios = [cpu_ms(once(OURS, workload, mock)) / cpu_ms(once(run.REFERENCE, workload, mock)) for _ in range(runs)]
     return statistics.median(ratios)
@@ -154,8 +166,9 @@ def main():
         gates.check("W3", "turn_ms_p50", best(OURS, "W3", mock, runs, lambda r: r["turn_ms_p50"]), 54, 1)
         gates.check("W4b", "cpu_ratio", middle_ratio("W4b", mock, runs), 1.0)
         gate_w5(gates, mock, 3 if args.quick else 5)
-        gates.check("W6", "cpu_ratio", middle_ratio("W6", mock, runs), 1.15)
+        gates.check("W6", "cpu_ratio", middle_ratio("W6", mock, max(runs, 5)), 1.15)
         gates.check("W1", "cold_ms", best(OURS, "W1", mock, runs, lambda r: r["cold_ms"]), 10, 1)
+        read_anew(run.TURNBUCKLE)
         gates.check("W1", "rss_mb", best(OURS, "W1", mock, 1, lambda r: r["rss_kb"] / 1024), 12, 1)
         gate_pairs(gates, "W1", "turnbuckle-t2", 2.0, mock, count, seconds)
         gate_journal(gates, mock, runs)

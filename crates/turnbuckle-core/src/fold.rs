@@ -372,3 +372,67 @@ pub fn fold<E: Borrow<crate::event::Event>>(
     }
     Ok(turn)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::TurnId;
+    use crate::message::MESSAGE_SCHEMA;
+
+    const AT: Timestamp = Timestamp::from_millis(7);
+
+    /// A turn whose answer so far is one text.
+    fn begun() -> TurnFold {
+        let turn = TurnId::from("t");
+        let message = AssistantMessage {
+            schema: MESSAGE_SCHEMA,
+            id: turn.assistant_message(),
+            turn,
+            agent: "main".into(),
+            at: AT,
+            state: MessageState::Running,
+            parts: vec![Part::Text(TextPart { iteration: 0, text: "It is".into(), native: None })],
+            iterations: Vec::new(),
+            link_snapshots: Default::default(),
+        };
+        TurnFold { assistant: Some(message), ..TurnFold::default() }
+    }
+
+    fn delta(message: &str, part: u32, offset: u32) -> EventKind {
+        let (message, text) = (message.into(), " here".to_owned());
+        EventKind::TextDelta { message, part, offset, iteration: 0, text }
+    }
+
+    #[test]
+    fn a_delta_that_was_lost_is_noticed_and_one_that_comes_twice_changes_nothing() {
+        let turn = TurnId::from("t");
+        let (own, foreign) = (turn.assistant_message(), TurnId::from("u").assistant_message());
+        let call = turn.call(0);
+        let arguments = |part| EventKind::ToolCallArgsDelta {
+            message: own.clone(),
+            part,
+            call: call.clone(),
+            offset: 0,
+            text: "{}".to_owned(),
+        };
+        for (event, what) in [
+            (delta(own.as_str(), 0, 10), "a gap"),
+            (delta(own.as_str(), 1, 3), "a part whose beginning was lost"),
+            (delta(own.as_str(), 3, 0), "a part behind a lost one"),
+            (delta(foreign.as_str(), 0, 5), "another message"),
+            (arguments(0), "arguments of a text"),
+            (arguments(1), "arguments of a lost call"),
+        ] {
+            let mut fold = begun();
+            let lost = fold.apply(AT, &event).unwrap_err().to_string();
+            assert!(lost.contains("read the message anew"), "{what}: {lost}");
+            assert_eq!(fold, begun(), "{what}");
+        }
+        let mut fold = begun();
+        for _ in 0..2 {
+            fold.apply(AT, &delta(own.as_str(), 0, 5)).unwrap();
+        }
+        assert_eq!(fold.assistant.unwrap().text(), "It is here");
+        assert!(TurnFold::default().apply(AT, &delta(own.as_str(), 0, 0)).is_err());
+    }
+}

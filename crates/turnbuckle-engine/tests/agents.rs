@@ -475,3 +475,37 @@ async fn a_structured_answer_that_stays_wrong_is_an_error() {
     assert!(message.contains('n'), "{message}");
     assert_eq!(bench.model.requests().len(), 2);
 }
+
+#[tokio::test]
+async fn an_eval_replaces_what_tools_do_and_nothing_else() {
+    use turnbuckle_engine::tool::{Tool, ToolOutput, ToolRun, Wrapped};
+    let wrap = |tool: Arc<dyn Tool>| -> Arc<dyn Tool> {
+        match tool.contract().name().as_str() {
+            "pay" => Arc::new(Wrapped::new(tool, |_, args, _| {
+                ToolRun::ready(Ok(ToolOutput::json(json!({"pretended": args["amount"]}))))
+            })),
+            _ => tool,
+        }
+    };
+    let script = [
+        calling(&[
+            ("w", "pay", r#"{"amount": "much"}"#),
+            ("l", "look_up", r#"{"key": "tea"}"#),
+            ("p", "pay", r#"{"amount": 7}"#),
+        ]),
+        text("Paid."),
+    ];
+    let bench = Bench::with(ScriptedModel::new("m", script), |b| b.wrap_tools(Arc::new(wrap)));
+    let key = bench.session().await;
+    bench.say(&key, "pay").await;
+    // Arguments are checked and people are asked as ever.
+    let card = pending_cards(&*bench.store, &key).await.remove(0);
+    let decided = bench.engine.decide(&key, &card, approve(), None).await.unwrap();
+    drain(decided.stream().unwrap()).await;
+    bench.check(&key).await;
+    let message = bench.message(&key).await;
+    let errors: Vec<_> = calls(&message).iter().map(|c| c.error.is_some()).collect();
+    assert_eq!(errors, [true, false, false]);
+    assert_eq!(calls(&message)[2].output.as_deref(), Some(&json!({"pretended": 7})));
+    assert_eq!(bench.world.all(), ["look_up tea"]);
+}

@@ -695,6 +695,17 @@ async fn a_turn_without_a_session_streams_the_same_and_stores_nothing() {
     assert!(bench.engine.converse("nobody", Default::default(), "hello").is_err());
 }
 
+#[tokio::test]
+async fn a_turn_without_a_session_ends_where_a_person_would_be_asked() {
+    let bench = Bench::script([calling(&[("p", "pay", r#"{"amount": 1}"#)])]);
+    let events = drain(bench.engine.converse("main", Default::default(), "pay").unwrap()).await;
+    assert!(matches!(last_kind(&events), EventKind::TurnPaused { .. }), "{events:?}");
+    let asked =
+        |e: &&turnbuckle_core::event::Event| matches!(e.kind, EventKind::ApprovalRequired { .. });
+    assert_eq!(events.iter().filter(asked).count(), 1);
+    assert_eq!(bench.world.all(), [] as [String; 0]);
+}
+
 /// A session with a card that can be decided for a minute.
 async fn asked_for_a_minute() -> (Bench, Hand, turnbuckle_store::SessionKey) {
     let hand = Hand::at(NOW);

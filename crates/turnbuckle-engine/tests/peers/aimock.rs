@@ -23,6 +23,8 @@ use turnbuckle_models::{EmbedOptions, Model, NoDeltas, ProviderConfig, Providers
 const QUESTION: &str = "Please compare the orders 17 and 42";
 const ANSWER: &str = "Order 17 is paid, and order 42 waits for payment – both are “yours”.";
 
+const THOUGHT: &str = "Two orders are named, so both are looked up at once.";
+
 /// Starts the mock with extra flags; `None` when it is not installed, which only a run outside CI may shrug off.
 fn mock(flags: &[&str]) -> Option<Peer> {
     let peers = tests_folder().join("peers");
@@ -92,25 +94,26 @@ async fn a_turn_with_two_parallel_calls_over_every_wire() {
             .collect();
         assert_eq!(outputs, ["order 17", "order 42"], "{wire}");
         assert_eq!(message.text(), ANSWER, "{wire}");
-        if wire == "openai-chat" {
-            let usage = message.iterations[0].usage;
-            let thought = message.parts.iter().any(|p| match p {
-                Part::Thinking(p) => {
-                    p.text == "Two orders are named, so both are looked up at once."
-                }
-                _ => false,
-            });
-            assert!(thought, "{:?}", message.parts);
-            // The mock passes the vendor's cache accounting through where it emits usage at all.
-            if usage.cache_read.is_some() {
-                assert_eq!((usage.input, usage.cache_read), (Some(40), Some(80)));
-            }
-        }
+        let thought = message.parts.iter().find_map(|p| match p {
+            Part::Thinking(p) => Some(p.text.as_str()),
+            _ => None,
+        });
+        assert_eq!(thought, Some(THOUGHT), "{wire}");
     }
 }
 
-/// What a session without an engine came to: the calls, and the text after their results.
-async fn session(model: &dyn Model, delivery: Delivery) -> (Vec<(String, Value)>, String) {
+/// What a session without an engine came to.
+#[derive(Debug, PartialEq)]
+struct Asked {
+    thought: String,
+    calls: Vec<(String, Value)>,
+    /// After the calls' results.
+    text: String,
+    /// Of the first answer: uncached input, what was read from the cache, output.
+    usage: (Option<u64>, Option<u64>, Option<u64>),
+}
+
+async fn session(model: &dyn Model, delivery: Delivery) -> Asked {
     let mut transcript = Transcript::default();
     transcript.push_item(Item::user(QUESTION));
     let mut request = ModelRequest::new("a-model", transcript);
@@ -119,6 +122,12 @@ async fn session(model: &dyn Model, delivery: Delivery) -> (Vec<(String, Value)>
     request.tools = Arc::new(ToolSet::new(vec![spec]));
     let asked = model.call(&request, &mut NoDeltas).await.unwrap();
     assert_eq!(asked.finish, FinishReason::ToolCalls);
+    let usage = (asked.usage.input, asked.usage.cache_read, asked.usage.output);
+    let thought = asked.blocks.iter().filter_map(|b| match b {
+        Block::Thinking { text, .. } => Some(text.as_str()),
+        _ => None,
+    });
+    let thought = thought.collect();
     let (mut calls, mut results) = (Vec::new(), Vec::new());
     for block in &asked.blocks {
         if let Block::ToolCall { wire_id, name, arguments, .. } = block {
@@ -140,7 +149,7 @@ async fn session(model: &dyn Model, delivery: Delivery) -> (Vec<(String, Value)>
         Block::Text { text, .. } => Some(text.as_str()),
         _ => None,
     });
-    (calls, texts.collect())
+    Asked { thought, calls, text: texts.collect(), usage }
 }
 
 #[tokio::test]
@@ -148,11 +157,31 @@ async fn streaming_and_blocking_sessions_with_tools_are_the_same_over_every_wire
     let Some(mock) = mock(&[]) else { return };
     for (wire, path) in WIRES {
         let model = model(&mock, wire, path);
-        let calls = [17, 42].map(|id| ("lookup".to_owned(), json!({"id": id}))).to_vec();
+        // The mock counts no tokens for Ollama.
+        let usage = match wire {
+            "ollama" => (Some(0), None, Some(0)),
+            _ => (Some(120), None, Some(30)),
+        };
         for delivery in [Delivery::Stream, Delivery::Whole] {
-            let (asked, text) = session(&*model, delivery).await;
-            assert_eq!((&asked, text.as_str()), (&calls, ANSWER), "{wire} {delivery:?}");
+            let asked = session(&*model, delivery).await;
+            assert_eq!(asked, expected(usage), "{wire} {delivery:?}");
         }
+    }
+}
+
+fn expected(usage: (Option<u64>, Option<u64>, Option<u64>)) -> Asked {
+    let calls = [17, 42].map(|id| ("lookup".to_owned(), json!({"id": id}))).to_vec();
+    Asked { thought: THOUGHT.to_owned(), calls, text: ANSWER.to_owned(), usage }
+}
+
+/// The mock tells of a cache only where it speaks as OpenRouter does.
+#[tokio::test]
+async fn what_was_read_from_a_cache_is_counted_apart_streaming_and_blocking() {
+    let Some(mock) = mock(&[]) else { return };
+    let model = model(&mock, "openai-chat", "/api/v1");
+    for delivery in [Delivery::Stream, Delivery::Whole] {
+        let asked = session(&*model, delivery).await;
+        assert_eq!(asked, expected((Some(40), Some(80), Some(30))), "{delivery:?}");
     }
 }
 

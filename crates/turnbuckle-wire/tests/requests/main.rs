@@ -5,7 +5,7 @@ mod sessions;
 
 use proptest::prelude::*;
 use serde_json::Value;
-use sessions::{Session, codecs, table};
+use sessions::{Session, codecs, signed, table};
 use std::sync::Arc;
 use turnbuckle_core::error::ModelErrorKind;
 use turnbuckle_core::model::{Block, ModelRequest, ToolChoice, ToolSet};
@@ -13,6 +13,40 @@ use turnbuckle_core::part::{Native, NativeBlock};
 use turnbuckle_core::transcript::{Entry, Item, ToolResult, Transcript};
 use turnbuckle_wire::openai_chat::ReasoningHistory;
 use turnbuckle_wire::{AnswerHead, Codec, OpenAiChat, Profile};
+
+/// What a provider signed is of use to the model that thought it, and refused or misread by others.
+#[test]
+fn thinking_goes_back_to_the_model_that_thought_it_and_to_no_other() {
+    let mut replayed = Vec::new();
+    for (name, codec) in codecs() {
+        let body = |model: &str| {
+            let mut transcript = Transcript::default();
+            transcript.push_item(Item::user("One"));
+            let thought = signed(&*codec, "a quiet thought");
+            let call = Block::ToolCall {
+                wire_id: "call_1".into(),
+                name: "lookup".into(),
+                arguments: "{}".into(),
+                native: None,
+            };
+            transcript.push_item(Item::Assistant { blocks: vec![thought, call] });
+            let (wire_id, name) = ("call_1".into(), "lookup".into());
+            let result = ToolResult { wire_id, name, content: "Found.".into(), is_error: false };
+            transcript.push_item(Item::ToolResults { results: vec![result] });
+            let encoded = codec.encode(&ModelRequest::new(model, transcript)).unwrap();
+            String::from_utf8(encoded.body.to_vec()).unwrap()
+        };
+        let marks = ["a quiet thought", "sig+/==", "enc=="];
+        let holds = |body: &str| marks.iter().any(|mark| body.contains(mark));
+        assert!(!holds(&body("n")), "{name}: {}", body("n"));
+        if holds(&body("m")) {
+            replayed.push(name);
+        }
+    }
+    for name in ["anthropic", "responses", "gemini", "ollama", "chat_openrouter", "chat_deepseek"] {
+        assert!(replayed.iter().any(|replays| replays == name), "{name} of {replayed:?}");
+    }
+}
 
 /// The body with a line for each message, so that a difference can be seen.
 fn readable(body: &[u8]) -> String {

@@ -118,7 +118,7 @@ fn transcript(items: Vec<Item>) -> Transcript {
 }
 
 /// What this wire and provider would have made of signed thinking.
-fn signed(codec: &dyn Codec, text: &str) -> Block {
+pub fn signed(codec: &dyn Codec, text: &str) -> Block {
     let data = match codec.wire() {
         "anthropic" => json!({"signature": "sig+/=="}),
         "openai-responses" => {
