@@ -20,8 +20,10 @@ pub(crate) const BATCH_TIME: Duration = Duration::from_millis(50);
 /// [`BATCH_TIME`] is then always put off before it rings.
 pub(crate) const BATCH_EARLY: Duration = Duration::from_millis(40);
 
-/// Batches, each of several pieces and none of them full, that make a steady pace.
+/// Batches of several pieces each that make a steady pace.
 const STEADY: u8 = 4;
+/// A pace at which batches are full sooner than this is not waited for: it leaves no time for several pieces.
+const SHORTEST: Duration = Duration::from_millis(25);
 
 /// What kind of delta a piece is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,6 +109,9 @@ struct Pace {
     reads: u8,
     /// Of the network.
     state: Reading,
+    /// From when on the next batch is due, as time since the last one; absent for [`BATCH_EARLY`]. Where batches are full
+    /// before that, it is so long before they will be.
+    early: Option<Duration>,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -129,7 +134,7 @@ impl Pace {
     /// out first.
     fn reads(&mut self, last: Option<Instant>) -> bool {
         if self.is_steady() {
-            if self.reads > 0 || !Self::is_due(last) {
+            if self.reads > 0 || !self.is_due(last) {
                 self.state = Reading::Held;
                 return false;
             }
@@ -142,8 +147,12 @@ impl Pace {
         true
     }
 
-    fn is_due(last: Option<Instant>) -> bool {
-        last.is_none_or(|last| Instant::now() >= last + BATCH_EARLY)
+    fn early(&self) -> Duration {
+        self.early.unwrap_or(BATCH_EARLY)
+    }
+
+    fn is_due(&self, last: Option<Instant>) -> bool {
+        last.is_none_or(|last| Instant::now() >= last + self.early())
     }
 
     fn came(&mut self) {
@@ -153,11 +162,16 @@ impl Pace {
     }
 
     /// A batch goes out: because it was time, or because it was full.
-    fn batch(&mut self, full: bool) {
+    fn batch(&mut self, batch: &Batch) {
         let reads = std::mem::take(&mut self.reads);
-        if full {
+        let several = reads > 1 || self.is_steady();
+        let full = batch.until_full();
+        self.early = full
+            .filter(|full| *full < BATCH_TIME)
+            .map(|full| full.saturating_sub(BATCH_TIME - BATCH_EARLY));
+        if full.is_some_and(|full| full < SHORTEST || !several) {
             self.steady = 0;
-        } else if reads > 1 || self.is_steady() {
+        } else if several {
             self.steady = self.steady.saturating_add(1).min(2 * STEADY);
         } else {
             self.slower();
@@ -166,6 +180,24 @@ impl Pace {
 
     fn slower(&mut self) {
         self.steady = self.steady.saturating_sub(2);
+    }
+}
+
+/// What went out together.
+struct Batch {
+    /// Whether a piece of it was full.
+    is_full: bool,
+    bytes: usize,
+    /// Since the last one.
+    took: Duration,
+}
+
+impl Batch {
+    /// How long a batch takes to be full at this pace, when it was. A little more, since pieces come whole: a look a moment too
+    /// soon would be one in vain.
+    fn until_full(&self) -> Option<Duration> {
+        let bytes = u32::try_from(self.bytes).ok().filter(|bytes| self.is_full && *bytes > 0)?;
+        Some(self.took * (BATCH_BYTES + BATCH_BYTES / 8) as u32 / bytes)
     }
 }
 
@@ -187,18 +219,22 @@ impl DeltaBuffer {
     /// Whether the network is left alone until the next batch is due.
     pub(crate) fn is_held(&self) -> bool {
         let inner = self.lock();
-        inner.pace.state == Reading::Held && !Pace::is_due(inner.last)
+        inner.pace.state == Reading::Held && !inner.pace.is_due(inner.last)
     }
 
     /// Moves out what is due. The next look is due when [`BATCH_TIME`] has passed since the moment returned.
     pub(crate) fn take_due(&self, into: &mut Vec<Piece>) -> Option<Instant> {
         let mut inner = self.lock();
         if inner.open.is_none() && inner.ready.is_empty() {
-            return inner.last.filter(|_| inner.pace.state == Reading::Held);
+            // So that the look is due when the batch is.
+            let sooner = BATCH_EARLY - inner.pace.early().min(BATCH_EARLY);
+            let held = inner.last.filter(|_| inner.pace.state == Reading::Held);
+            return held.map(|last| last.checked_sub(sooner).unwrap_or(last));
         }
         let now = Instant::now();
-        // What is read at a steady pace may fill a batch just before it is due.
-        let full = inner.ready.len() > usize::from(inner.pace.is_steady());
+        let is_full = !inner.ready.is_empty();
+        let texts = inner.ready.iter().chain(&inner.open);
+        let bytes = texts.map(|piece| piece.text.len()).sum();
         if inner.last.is_none_or(|last| now >= last + BATCH_EARLY)
             && let Some(open) = inner.open.take()
         {
@@ -207,8 +243,9 @@ impl DeltaBuffer {
             inner.ready.push(open);
         }
         if !inner.ready.is_empty() {
+            let took = inner.last.map_or(Duration::ZERO, |last| now - last);
             inner.last = Some(now);
-            inner.pace.batch(full);
+            inner.pace.batch(&Batch { is_full, bytes, took });
             if into.is_empty() {
                 // The room goes along: what waits for the next piece holds none.
                 *into = std::mem::take(&mut inner.ready);
@@ -371,10 +408,18 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_answer_at_a_steady_pace_is_read_once_per_batch_and_shown_no_later() {
-        for (gap, most) in [(5, 45), (10, 45), (20, 55)] {
-            let told = play(&every(gap, " word")).await;
-            assert_eq!(told.text, " word".repeat(100));
-            assert!(told.wakes < most, "{gap}: {}", told.wakes);
+        // The last two fill their batches, in 35 ms and in 40.
+        let paces = [
+            (5, " word", 45),
+            (10, " word", 45),
+            (20, " word", 55),
+            (5, " letters", 50),
+            (10, " lengthy words", 70),
+        ];
+        for (gap, text, most) in paces {
+            let told = play(&every(gap, text)).await;
+            assert_eq!(told.text, text.repeat(100));
+            assert!(told.wakes < most, "{gap} {text}: {}", told.wakes);
             assert!(told.longest <= 50, "{gap}: {}", told.longest);
         }
     }
