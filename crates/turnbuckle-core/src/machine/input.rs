@@ -144,11 +144,23 @@ pub enum Input {
         /// What they changed.
         changes: Box<FinalChanges>,
     },
-    /// The driver cannot go on, for instance because the store fails.
+    /// The driver cannot go on, for instance because of a defect: everything open is settled and the turn ends.
     Fault {
         /// Why.
         error: crate::outcome::TurnError,
+        /// What had arrived of the answers under way. What was told of one that is missing here is taken back.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        partials: Vec<Partial>,
     },
+}
+
+/// What had arrived of an answer when its turn ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Partial {
+    /// The step of the model call.
+    pub step: StepId,
+    /// The answer so far; must hold whatever was told as deltas.
+    pub answer: Box<ModelAnswer>,
 }
 
 /// Whether a cancellation comes from a newer message.

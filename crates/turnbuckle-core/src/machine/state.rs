@@ -225,7 +225,7 @@ impl Turn {
                 self.model_replaced(from, to, reason, out)?;
             }
             Input::Finalized { step, changes } => self.finalized(step, *changes, out)?,
-            Input::Fault { error } => self.fault(error, out)?,
+            Input::Fault { error, partials } => self.fault(error, partials, out)?,
         }
         Ok(())
     }

@@ -1,10 +1,10 @@
 //! Stopping, failing, and taking a turn up again after a crash.
 
 use super::effect::{Effect, EffectKind, ExecuteMode, StepId};
-use super::input::Superseded;
+use super::input::{Partial, Superseded};
 use super::state::{About, CallState, FrameEnd, Pending, Phase, Turn};
 use super::{MachineError, Output};
-use crate::error::{ToolError, ToolErrorCode};
+use crate::error::{ModelError, ModelErrorKind, ToolError, ToolErrorCode};
 use crate::event::EventKind;
 use crate::ids::CallId;
 use crate::message::{CardStatus, Decided, SystemBody, SystemMessage};
@@ -107,7 +107,7 @@ impl Turn {
         self.meters.active_since = self.now;
         let stopping = matches!(self.phase, Phase::Stopping { .. });
         let steps: Vec<_> = self.pending.keys().copied().collect();
-        self.void_streamed(&steps, out)?;
+        self.void_streamed(&steps, "the process ended while the model answered", out)?;
         self.emit_resumed(out)?;
         for step in steps {
             let Some(mut pending) = self.pending.remove(&step) else { continue };
@@ -162,22 +162,31 @@ impl Turn {
         self.emit(&path, EventKind::ModelReplaced { from, to, reason }, out)
     }
 
-    /// What was streamed of answers that never came whole, in a turn that was stored in the middle of it.
-    fn void_streamed(&mut self, steps: &[StepId], out: &mut Output) -> Result<(), MachineError> {
+    /// Takes back what was streamed of answers that will never come whole.
+    fn void_streamed(
+        &mut self,
+        steps: &[StepId],
+        reason: &str,
+        out: &mut Output,
+    ) -> Result<(), MachineError> {
         for step in steps {
             let Some(Pending { frame, about: About::Model(streaming), .. }) =
                 self.pending.get(step).map(|pending| (**pending).clone())
             else {
                 continue;
             };
-            let reason = "the process ended while the model answered".to_owned();
-            self.unstream(frame, &streaming, reason, out)?;
+            self.unstream(frame, &streaming, reason.to_owned(), out)?;
         }
         Ok(())
     }
 
     /// The driver cannot go on: everything open is settled and the turn ends with the error.
-    pub(super) fn fault(&mut self, error: TurnError, out: &mut Output) -> Result<(), MachineError> {
+    pub(super) fn fault(
+        &mut self,
+        error: TurnError,
+        partials: Vec<Partial>,
+        out: &mut Output,
+    ) -> Result<(), MachineError> {
         match self.phase {
             Phase::Ended { .. } => return Err(MachineError::Ended),
             Phase::Finalizing { .. } => {
@@ -188,12 +197,14 @@ impl Turn {
             Phase::Running | Phase::Paused | Phase::Stopping { .. } => self.unpause(out)?,
         }
         self.phase = Phase::Stopping { outcome: Outcome::Error { error } };
-        for pending in std::mem::take(&mut self.pending).into_values() {
-            if let EffectKind::CallModel(call) = pending.effect {
-                let calls = self.calls_of(pending.frame, call.iteration)?;
-                let why = "the turn ended while the model answered";
-                self.drop_calls(pending.frame, &calls, ToolErrorCode::Cancelled, why, out)?;
-            }
+        // Nothing of an answer that the journal does not hold may stay: a replay could not tell it.
+        let told = |step: &StepId| partials.iter().any(|partial| partial.step == *step);
+        let untold: Vec<_> = self.pending.keys().copied().filter(|step| !told(step)).collect();
+        self.void_streamed(&untold, "the turn ended while the model answered", out)?;
+        self.pending.retain(|step, _| told(step));
+        for Partial { step, answer } in partials {
+            let error = ModelError::new(ModelErrorKind::Cancelled, "the turn ended");
+            self.model_failed(step, error, Some(*answer), out)?;
         }
         self.check_stopped(out)
     }

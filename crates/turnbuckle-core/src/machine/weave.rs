@@ -97,9 +97,7 @@ impl<'a> Replay<'a> {
             let Some(run) = self.runs.pop() else { break };
             self.tell(run.step, run.answer, run.from..run.to, out)?;
         }
-        if let Some((step, answer)) = answer_of(&entry.input)
-            && answer.woven.is_empty()
-        {
+        for (step, answer) in answers_of(&entry.input).filter(|(_, a)| a.woven.is_empty()) {
             self.tell(step, answer, 0..answer.chunks.len(), out)?;
         }
         self.turn.handle(entry.at, entry.input.clone(), out)?;
@@ -147,17 +145,21 @@ fn delta(whole: &Block, block: usize, from: usize, bytes: usize) -> Option<Model
     }
 }
 
-fn answer_of(input: &Input) -> Option<(StepId, &ModelAnswer)> {
-    match input {
+fn answers_of(input: &Input) -> impl Iterator<Item = (StepId, &ModelAnswer)> {
+    let (one, partials) = match input {
         Input::ModelDone { step, answer }
-        | Input::ModelFailed { step, partial: Some(answer), .. } => Some((*step, answer)),
-        _ => None,
-    }
+        | Input::ModelFailed { step, partial: Some(answer), .. } => {
+            (Some((*step, &**answer)), None)
+        }
+        Input::Fault { partials, .. } => (None, Some(partials)),
+        _ => (None, None),
+    };
+    let partials = partials.into_iter().flatten().map(|p| (p.step, &*p.answer));
+    one.into_iter().chain(partials)
 }
 
 fn runs_of(entry: &Recorded) -> impl Iterator<Item = Run<'_>> {
-    let answer = answer_of(&entry.input);
-    answer.into_iter().flat_map(|(step, answer)| {
+    answers_of(&entry.input).flat_map(|(step, answer)| {
         let ends = answer.woven.iter().skip(1).map(|run| run.0 as usize);
         let ends = ends.chain(std::iter::once(answer.chunks.len()));
         answer.woven.iter().zip(ends).map(move |(run, to)| {

@@ -74,6 +74,17 @@ proptest! {
     }
 
     #[test]
+    fn a_fault_at_any_moment_settles_everything(seed in any::<u64>(), at in 0_u32..60) {
+        let plan = Plan { fault_at: Some(at), order: Order::Random(seed), ..Plan::default() };
+        let sim = play_with(wide(random_spec(seed)), Random::new(seed), plan);
+        check(&sim);
+        if sim.journal.iter().any(|r| matches!(r.input, Input::Fault { .. })) {
+            let failed = matches!(sim.turn.outcome(), Some(Outcome::Error { .. }));
+            prop_assert!(failed, "{:?}", sim.turn.outcome());
+        }
+    }
+
+    #[test]
     fn a_stop_at_any_moment_settles_everything(seed in any::<u64>(), at in 0_u32..40) {
         let plan = Plan { cancel_at: Some(at), order: Order::Random(seed), ..Plan::default() };
         let sim = play_with(wide(random_spec(seed)), Random::new(seed), plan);

@@ -6,8 +6,8 @@ use turnbuckle_core::error::ToolErrorCode;
 use turnbuckle_core::event::EventKind;
 use turnbuckle_core::machine::*;
 use turnbuckle_core::model::{Block, ModelDelta};
-use turnbuckle_core::outcome::{AbortReason, Outcome};
-use turnbuckle_core::part::ToolCallStatus;
+use turnbuckle_core::outcome::{AbortReason, Outcome, TurnError};
+use turnbuckle_core::part::{Part, ToolCallStatus};
 use turnbuckle_core::time::Timestamp;
 
 fn go(name: &str, n: u32) -> Block {
@@ -181,6 +181,37 @@ fn a_turn_stored_in_the_middle_of_an_answer_voids_it_when_taken_up() {
         fold.apply(event.at, &event.kind).unwrap();
     }
     assert_same(&fold, turn.messages(), "streamed is not stored");
+}
+
+#[test]
+fn what_was_shown_of_answers_under_way_stays_when_the_turn_breaks_and_what_is_not_known_of_them_goes()
+ {
+    let at = Timestamp::from_millis(START);
+    let hello = ModelDelta::Text { block: 0, text: "I lo" };
+    let error = || TurnError::Internal { message: "a defect".into() };
+    let told = |partials: Vec<Partial>| {
+        let mut turn = Turn::new(tools()).unwrap();
+        let mut out = Output::default();
+        turn.handle(at, Input::Begin, &mut out).unwrap();
+        turn.delta(at, 0, hello, &mut out).unwrap();
+        let fault = Input::Fault { error: error(), partials };
+        turn.handle(at, fault.clone(), &mut out).unwrap();
+        let journal =
+            [Input::Begin, fault].into_iter().zip(0..).map(|(input, n)| Recorded { n, at, input });
+        let journal: Vec<_> = journal.collect();
+        let again = Turn::replay(tools(), &journal, &mut Output::default()).unwrap();
+        assert_same(&again, &turn, "replay gives another turn");
+        let Phase::Finalizing { outcome } = turn.phase() else { panic!("{:?}", turn.phase()) };
+        assert_eq!(*outcome, Outcome::Error { error: error() });
+        let texts = turn.message().unwrap().parts.iter().filter_map(Part::as_text);
+        (texts.map(str::to_owned).collect::<Vec<_>>(), turn.meters().usage.output)
+    };
+    let mut arrived = answer(vec![text("I lo")]);
+    arrived.chunks = vec![Chunk(0, 4, at.as_millis())];
+    arrived.response.usage.output = Some(2);
+    let partial = Partial { step: 0, answer: Box::new(arrived) };
+    assert_eq!(told(vec![partial]), (vec!["I lo".to_owned()], Some(2)));
+    assert_eq!(told(Vec::new()), (Vec::new(), None));
 }
 
 #[test]

@@ -4,8 +4,11 @@ use super::deltas::Piece;
 use super::work::{Happened, ModelWork};
 use super::{DriveError, Driver, Store};
 use turnbuckle_core::error::{ModelError, ModelErrorKind};
-use turnbuckle_core::machine::{Chunk, EffectKind, Input, ModelAnswer, Superseded, Woven};
+use turnbuckle_core::machine::{
+    Chunk, EffectKind, Input, MachineError, ModelAnswer, Partial, Superseded, Woven,
+};
 use turnbuckle_core::model::ModelResponse;
+use turnbuckle_core::outcome::TurnError;
 use turnbuckle_core::room;
 use turnbuckle_core::usage::Purpose;
 use turnbuckle_models::CallFailure;
@@ -218,6 +221,24 @@ impl Driver {
         }
         self.work.prepares.clear();
         Ok(())
+    }
+
+    /// Ends the turn, whatever it was at: a turn with a defect must not fail again each time it is taken up. What was shown of
+    /// answers under way stays, and is billed.
+    pub(crate) fn fault(&mut self, error: TurnError) -> Result<(), MachineError> {
+        self.control.cancel_token().cancel();
+        self.must_store = Store::Now;
+        let partials: Vec<_> = std::mem::take(&mut self.work.models)
+            .iter()
+            .filter_map(|work| {
+                Some(Partial { step: work.effect.step, answer: self.dropped(work)? })
+            })
+            .collect();
+        self.work.compactions.clear();
+        self.work.prepares.clear();
+        self.feed(Input::Fault { error: error.clone(), partials })
+            // Should it be an answer that the machine stumbles over, the turn ends without it.
+            .or_else(|_| self.feed(Input::Fault { error, partials: Vec::new() }))
     }
 
     fn compacted(

@@ -188,6 +188,20 @@ impl Driver {
     /// # Errors
     /// When it cannot go on; see [`DriveError`].
     pub(crate) async fn run(&mut self) -> Result<Outcome, DriveError> {
+        let mut faulty = false;
+        loop {
+            match self.go_on().await {
+                Err(DriveError::Machine(e)) if !faulty => {
+                    tracing::error!(turn = %self.id, "the turn is ended because of a defect: {e}");
+                    faulty = true;
+                    self.fault(TurnError::Internal { message: e.to_string() })?;
+                }
+                other => return other,
+            }
+        }
+    }
+
+    async fn go_on(&mut self) -> Result<Outcome, DriveError> {
         loop {
             self.take_events();
             let effects = std::mem::take(&mut self.out.effects);

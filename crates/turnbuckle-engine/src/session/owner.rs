@@ -22,7 +22,7 @@ use turnbuckle_core::ids::TurnId;
 use turnbuckle_core::machine::{Input, MachineError, RunMode, Superseded, Turn, TurnSpec};
 use turnbuckle_core::message::{AssistantMessage, Message, UserMessage};
 use turnbuckle_core::model::ModelRef;
-use turnbuckle_core::outcome::{Outcome, TurnError};
+use turnbuckle_core::outcome::Outcome;
 use turnbuckle_core::part::ToolCallStatus;
 use turnbuckle_core::title::first_message;
 use turnbuckle_core::transcript::{Rules, Transcript};
@@ -629,18 +629,7 @@ impl Owner {
     async fn drive(&mut self, driver: Option<Box<Driver>>) -> Result<(), DriveError> {
         let Some(mut driver) = driver else { return Ok(()) };
         let span = trace::turn(&driver.runtime.info, driver.turn.epoch());
-        let outcome = match driver.run().instrument(span.clone()).await {
-            Err(DriveError::Machine(e)) => {
-                // A defect must not leave a turn that fails again each time it is taken up.
-                tracing::error!(turn = %driver.id, "the turn is ended because of a defect: {e}");
-                let error = TurnError::Internal { message: e.to_string() };
-                match driver.feed(Input::Fault { error }) {
-                    Ok(()) => driver.run().instrument(span.clone()).await,
-                    Err(e) => Err(e.into()),
-                }
-            }
-            other => other,
-        };
+        let outcome = driver.run().instrument(span.clone()).await;
         self.row = Row::Stale;
         self.released = driver.released;
         self.next_seq = driver.next_seq;

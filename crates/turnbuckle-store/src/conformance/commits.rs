@@ -110,7 +110,10 @@ pub async fn every_kind_of_event_and_input_survives(store: Subject) {
         Input::Steer { message: Box::new(user_message("t", "faster")) },
         Input::Cancel { superseded: Superseded::ByMessage },
         Input::Recover,
-        Input::Fault { error: TurnError::Store { message: "full".to_owned() } },
+        Input::Fault {
+            error: TurnError::Store { message: "full".to_owned() },
+            partials: Vec::new(),
+        },
     ];
     for input in inputs {
         commit.journal.push(Recorded { n: owner.n, at: at(3), input });

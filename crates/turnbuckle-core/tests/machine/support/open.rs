@@ -105,11 +105,7 @@ impl Open {
         }
         let reply = self.reply.clone().unwrap();
         if stopping {
-            let answer = match reply {
-                Reply::Done(answer) | Reply::Fail { partial: Some(answer), .. } => answer,
-                Reply::Fail { partial: None, .. } => return Piece::Failed(dropped(), None),
-            };
-            return Piece::Failed(dropped(), Some(self.so_far(answer)));
+            return Piece::Failed(dropped(), self.arrived());
         }
         if let Some((block, bytes)) = self.cuts.get(self.told.len()).copied()
             && let Reply::Done(answer) | Reply::Fail { partial: Some(answer), .. } = &reply
@@ -149,7 +145,17 @@ impl Open {
         Delta { block, bytes, kind, text, name }
     }
 
-    /// What has arrived of an answer.
+    /// What has arrived of an answer that was begun.
+    pub fn arrived(&self) -> Option<ModelAnswer> {
+        match self.reply.clone()? {
+            Reply::Done(answer) | Reply::Fail { partial: Some(answer), .. } => {
+                Some(self.so_far(answer))
+            }
+            Reply::Fail { partial: None, .. } => None,
+        }
+    }
+
+    /// So much of an answer as has arrived.
     fn so_far(&self, mut answer: ModelAnswer) -> ModelAnswer {
         let begun = self.told.iter().map(|c| c.0 as usize + 1).max().unwrap_or(0);
         answer.response.blocks.truncate(begun);

@@ -34,7 +34,7 @@ pub struct Plan {
     pub order: Order,
     /// The ticks at which the process ends.
     pub crashes: BTreeSet<u32>,
-    /// After so many inputs.
+    /// After so many inputs and deltas.
     pub cancel_at: Option<u32>,
     pub steer_at: Vec<u32>,
     pub fault_at: Option<u32>,
@@ -86,6 +86,7 @@ pub struct Sim<W> {
     clock: i64,
     rng: Rng,
     inputs: u32,
+    deltas: u32,
 }
 
 /// Runs a turn to its end, or to where nobody acts on its cards.
@@ -126,6 +127,7 @@ impl<W: World> Sim<W> {
             clock: START,
             rng: Rng::of(seed, "driver"),
             inputs: 0,
+            deltas: 0,
         }
     }
 
@@ -384,11 +386,13 @@ impl<W: World> Sim<W> {
             self.input(input)?;
             return Ok(true);
         }
-        let due = |at: Option<u32>| at.is_some_and(|at| self.inputs >= at) && open;
+        let passed = self.inputs + self.deltas;
+        let due = |at: Option<u32>| at.is_some_and(|at| passed >= at) && open;
         if due(self.plan.fault_at) && given(self, |i| matches!(i, Input::Fault { .. })) == 0 {
             let message = "disk full".into();
             let error = turnbuckle_core::outcome::TurnError::Store { message };
-            self.input(Input::Fault { error })?;
+            let partials = self.partials();
+            self.input(Input::Fault { error, partials })?;
             self.open.clear();
             return Ok(true);
         }
@@ -398,13 +402,25 @@ impl<W: World> Sim<W> {
             return Ok(true);
         }
         let steered = given(self, |i| matches!(i, Input::Steer { .. }));
-        let wanted = self.plan.steer_at.iter().filter(|at| self.inputs >= **at).count();
+        let wanted = self.plan.steer_at.iter().filter(|at| passed >= **at).count();
         if steered < wanted && self.turn.accepts_steering() {
             let message = Box::new(user(&format!("steer-{steered}"), "And hurry."));
             self.input(Input::Steer { message })?;
             return Ok(true);
         }
         Ok(false)
+    }
+
+    /// What has arrived of the answers under way.
+    pub fn partials(&self) -> Vec<Partial> {
+        let entries = self.turn.recorded();
+        let place = (self.events.len() + self.out.events.len()) as u64;
+        let partials = self.open.iter().filter_map(|(step, open)| {
+            let answer = open.arrived()?;
+            let woven = open.weave.finish(entries, place);
+            Some(Partial { step: *step, answer: Box::new(ModelAnswer { woven, ..answer }) })
+        });
+        partials.collect()
     }
 
     /// The cards that nobody has decided.
@@ -463,6 +479,7 @@ impl<W: World> Sim<W> {
                         open.weave.begin(open.told.len(), entries, place);
                         open.told.push(Chunk(delta.block, delta.bytes, at.as_millis()));
                         let piece = delta.as_delta();
+                        self.deltas += 1;
                         self.turn.delta(at, step, piece, &mut self.out).unwrap();
                         open.weave.end((self.events.len() + self.out.events.len()) as u64);
                         self.open.insert(step, open);
