@@ -4,21 +4,24 @@
 mod common;
 
 use common::*;
-use serde_json::json;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use turnbuckle_core::error::{ModelError, ModelErrorKind, ToolErrorCode};
 use turnbuckle_core::event::EventKind;
-use turnbuckle_core::ids::ToolName;
+use turnbuckle_core::ids::{AgentName, ToolName};
 use turnbuckle_core::limits::AgentLimits;
-use turnbuckle_core::machine::{DataPolicy, Keep, KeepTools};
+use turnbuckle_core::machine::{DataPolicy, FinalChanges, Keep, KeepTools};
 use turnbuckle_core::message::AssistantMessage;
 use turnbuckle_core::model::{Block, ModelRef, ModelResponse, ToolChoice};
-use turnbuckle_core::outcome::{ExhaustedReason, Outcome, TurnError};
+use turnbuckle_core::outcome::{AbortReason, ExhaustedReason, Outcome, TurnError};
 use turnbuckle_core::part::{InputKind, Part};
 use turnbuckle_core::transcript::Item;
 use turnbuckle_engine::agent::{AgentHooks, Flow, NoToolCalls, OnNoToolCalls, SendTools, StepView};
-use turnbuckle_engine::drain;
+use turnbuckle_engine::pipeline::Hooks;
 use turnbuckle_engine::runtime::Models;
+use turnbuckle_engine::tool::Resources;
+use turnbuckle_engine::{Agent, Agents, Domain, DomainTurn, TurnInfo, drain};
 use turnbuckle_models::scripted::{Scripted, ScriptedModel, calls as calling, text};
 
 /// What hooks saw, in order.
@@ -384,4 +387,116 @@ async fn a_data_policy_decides_what_of_the_work_is_stored_and_the_turn_itself_kn
     assert_eq!(said(&message), [] as [&str; 0]);
     let kept: Vec<_> = message.calls().map(|c| (c.name.as_str(), c.output.as_deref())).collect();
     assert_eq!(kept, [("look_up", None), ("tag", Some(&json!({"tagged": "x"})))]);
+}
+
+/// A domain that raises its voice at the end of each turn, and notes how it ended.
+struct Loud {
+    agents: Agents,
+    turn: LoudTurn,
+}
+
+#[derive(Clone, Default)]
+struct LoudTurn {
+    seen: Seen<Outcome>,
+    /// What panics: nothing, the rewriting, or the end.
+    broken: &'static str,
+}
+
+impl Hooks for LoudTurn {}
+
+impl DomainTurn for LoudTurn {
+    fn post_process(&self, message: &AssistantMessage) -> FinalChanges {
+        assert_ne!(self.broken, "post_process");
+        let texts = message.parts.iter().enumerate();
+        let texts =
+            texts.filter_map(|(at, part)| Some((at as u32, part.as_text()?.to_uppercase())));
+        FinalChanges { texts: texts.collect(), ..FinalChanges::default() }
+    }
+
+    fn on_turn_end(&self, outcome: &Outcome) {
+        self.seen.note(outcome.clone());
+        assert_ne!(self.broken, "on_turn_end");
+    }
+}
+
+impl Domain for Loud {
+    fn agents(&self) -> &BTreeMap<AgentName, Arc<Agent>> {
+        self.agents.agents()
+    }
+
+    fn resources(&self) -> Resources {
+        self.agents.resources()
+    }
+
+    fn open_turn(&self, _: Option<&Value>, _: &TurnInfo) -> Box<dyn DomainTurn> {
+        Box::new(self.turn.clone())
+    }
+}
+
+/// An agent with all tools in a loud domain.
+fn loud<S: Into<Scripted>>(turn: &LoudTurn, answers: impl IntoIterator<Item = S>) -> Bench {
+    let (model, world) = (Arc::new(ScriptedModel::new("m", answers)), World::default());
+    let limits = AgentLimits { max_iterations: 2, ..AgentLimits::default() };
+    let agents = Agents::new([agent("main").limits(limits).build().unwrap()])
+        .with_resources(Resources::new().with(world.clone()));
+    let engine = builder(model.clone(), &world, [])
+        .domain(Loud { agents, turn: turn.clone() })
+        .build()
+        .unwrap();
+    let store = engine.store().clone();
+    Bench { engine, model, world, store }
+}
+
+#[tokio::test]
+async fn the_hook_at_the_end_runs_once_however_a_turn_ends_and_never_on_a_pause() {
+    let turn = LoudTurn::default();
+    let refused = ModelError::new(ModelErrorKind::Auth, "no such key");
+    let answers: [Scripted; 8] = [
+        calling(&[("p", "pay", r#"{"amount": 5}"#)]).into(),
+        text("Paid.").into(),
+        refused.clone().into(),
+        looks_up("a").into(),
+        looks_up("b").into(),
+        text("So far.").into(),
+        calling(&[("w", "wait", "{}")]).into(),
+        text("Not reached.").into(),
+    ];
+    let bench = loud(&turn, answers);
+    let key = bench.session().await;
+    bench.say(&key, "pay").await;
+    assert_eq!(turn.seen.all(), []);
+    let card = pending_cards(&*bench.store, &key).await.remove(0);
+    let decided = bench.engine.decide(&key, &card, approve(), None).await.unwrap();
+    drain(decided.stream().unwrap()).await;
+    assert_eq!(bench.message(&key).await.text(), "PAID.");
+    bench.say(&key, "fail").await;
+    bench.say(&key, "look").await;
+    assert_eq!(bench.message(&key).await.text(), "SO FAR.");
+    let mut stream = bench.engine.submit(&key, "wait").await.unwrap().stream().unwrap();
+    until(&mut stream, runs).await;
+    stream.stop();
+    drain(stream).await;
+    let error = TurnError::Model(refused.into());
+    let expected = [
+        Outcome::Completed,
+        Outcome::Error { error },
+        Outcome::Exhausted { reason: ExhaustedReason::MaxIterations },
+        Outcome::Aborted { reason: AbortReason::Stopped },
+    ];
+    assert_eq!(turn.seen.all(), expected);
+    bench.check(&key).await;
+}
+
+#[tokio::test]
+async fn a_hook_that_panics_at_the_end_ends_nothing_and_spoils_nothing_else() {
+    for (broken, said) in [("post_process", "Fine."), ("on_turn_end", "FINE.")] {
+        let turn = LoudTurn { broken, ..LoudTurn::default() };
+        let bench = loud(&turn, [text("Fine.")]);
+        let key = bench.session().await;
+        bench.say(&key, "how are you?").await;
+        let message = bench.message(&key).await;
+        assert_eq!((message.text().as_str(), outcome(&message)), (said, Outcome::Completed));
+        assert_eq!(turn.seen.all(), [Outcome::Completed]);
+        bench.check(&key).await;
+    }
 }

@@ -805,54 +805,53 @@ async fn a_turn_that_was_running_is_set_aside_and_says_what_is_not_known() {
 
 #[tokio::test]
 async fn a_queued_message_waits_for_the_decision_that_was_asked_for_before_anybody_saw_it() {
-    let hand = Hand::at(NOW);
-    let model = ScriptedModel::new(
-        "m",
-        [
-            calling(&[("w", "wait", "{}"), ("p", "pay", r#"{"amount": 5}"#)]),
-            text("Paid."),
-            text("Next."),
-        ],
-    );
-    let clock = hand.clock();
-    let bench = Bench::with(model, |b| b.clock(clock));
-    let key = bench.session().await;
-    let mut stream = bench.engine.submit(&key, "pay").await.unwrap().stream().unwrap();
-    until(&mut stream, runs).await;
-    bench.engine.post_message(&key, Submission::new("and then?")).await.unwrap();
-    hand.forward(10);
-    bench.world.gate.open();
-    let events = drain(stream).await;
-    assert!(matches!(last_kind(&events), EventKind::TurnPaused { .. }), "{events:?}");
-    // It waits, is listed as waiting, and calls nobody.
-    let session = bench.store.session(&key).await.unwrap();
-    assert_eq!((session.pending, session.lease), (1, None));
-    let later = Timestamp::from_millis(NOW.as_millis() + 999_999);
-    assert_eq!(bench.store.claimable(later, 9).await.unwrap(), []);
-    assert!(drain(bench.engine.work(&key).stream().unwrap()).await.is_empty());
+    for skew in SKEWS {
+        let (bench, hand, key) = paused_over_a_queued_message(skew, ["Paid.", "Next."]).await;
+        // It waits, is listed as waiting, and calls nobody.
+        let session = bench.store.session(&key).await.unwrap();
+        assert_eq!((session.pending, session.lease), (1, None));
+        let later = Timestamp::from_millis(NOW.as_millis() + 999_999);
+        assert_eq!(bench.store.claimable(later, 9).await.unwrap(), []);
+        assert!(drain(bench.engine.work(&key).stream().unwrap()).await.is_empty());
 
-    hand.forward(10);
-    let card = pending_cards(&*bench.store, &key).await.remove(0);
-    let decided = bench.engine.decide(&key, &card, approve(), None).await.unwrap();
-    let events = drain(decided.stream().unwrap()).await;
-    assert_eq!(shape(&events).iter().filter(|n| *n == "turn-completed").count(), 2);
-    assert_eq!(bench.world.count("pay 5"), 1);
-    let said: Vec<_> =
-        assistant_messages(&*bench.store, &key).await.iter().map(|m| m.text()).collect();
-    assert_eq!(said, ["Paid.", "Next."]);
-    assert_eq!(bench.store.session(&key).await.unwrap().pending, 0);
-    bench.check(&key).await;
+        hand.forward(10);
+        let card = pending_cards(&*bench.store, &key).await.remove(0);
+        let decided = bench.engine.decide(&key, &card, approve(), None).await.unwrap();
+        let events = drain(decided.stream().unwrap()).await;
+        assert_eq!(shape(&events).iter().filter(|n| *n == "turn-completed").count(), 2);
+        assert_eq!(bench.world.count("pay 5"), 1);
+        let said: Vec<_> =
+            assistant_messages(&*bench.store, &key).await.iter().map(|m| m.text()).collect();
+        assert_eq!(said, ["Paid.", "Next."]);
+        assert_eq!(bench.store.session(&key).await.unwrap().pending, 0);
+        bench.check(&key).await;
+    }
 }
 
 #[tokio::test]
 async fn a_message_written_in_view_of_a_card_takes_its_place_and_what_was_queued_goes_first() {
+    for skew in SKEWS {
+        let (bench, hand, key) = paused_over_a_queued_message(skew, ["Two.", "Three."]).await;
+        hand.forward(skew);
+        bench.say(&key, "three").await;
+        assert_eq!(bench.world.count("pay"), 0);
+        assert_eq!(user_texts(&bench.last_request()), ["one", "two", "three"]);
+        bench.check(&key).await;
+    }
+}
+
+/// By how much the clock moves between what is posted and the card, which must not matter: it may be another machine's.
+const SKEWS: [i64; 3] = [10, 0, -5_000];
+
+/// A turn that waits for a decision, and behind it a message that was posted before anybody could see the card.
+async fn paused_over_a_queued_message(skew: i64, then: [&str; 2]) -> (Bench, Hand, SessionKey) {
     let hand = Hand::at(NOW);
     let model = ScriptedModel::new(
         "m",
         [
             calling(&[("w", "wait", "{}"), ("p", "pay", r#"{"amount": 5}"#)]),
-            text("Two."),
-            text("Three."),
+            text(then[0]),
+            text(then[1]),
         ],
     );
     let clock = hand.clock();
@@ -861,14 +860,11 @@ async fn a_message_written_in_view_of_a_card_takes_its_place_and_what_was_queued
     let mut stream = bench.engine.submit(&key, "one").await.unwrap().stream().unwrap();
     until(&mut stream, runs).await;
     bench.engine.post_message(&key, Submission::new("two")).await.unwrap();
-    hand.forward(10);
+    hand.forward(skew);
     bench.world.gate.open();
-    drain(stream).await;
-    hand.forward(10);
-    bench.say(&key, "three").await;
-    assert_eq!(bench.world.count("pay"), 0);
-    assert_eq!(user_texts(&bench.last_request()), ["one", "two", "three"]);
-    bench.check(&key).await;
+    let events = drain(stream).await;
+    assert!(matches!(last_kind(&events), EventKind::TurnPaused { .. }), "{events:?}");
+    (bench, hand, key)
 }
 
 #[tokio::test]

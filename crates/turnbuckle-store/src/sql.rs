@@ -29,7 +29,7 @@ pub(crate) use session_columns;
 pub(crate) const SESSION_COLUMNS: usize = 20;
 
 /// The columns [`turn`] reads, in its order.
-pub(crate) const TURN: &str = "id, spec, status, outcome, started, ended";
+pub(crate) const TURN: &str = "id, spec, status, outcome, started, ended, queued_below";
 
 /// The columns [`card`] reads, in its order; from `cards c JOIN messages m`.
 pub(crate) const CARD: &str = "c.tenant, c.session, m.body, \
@@ -167,6 +167,7 @@ pub(crate) fn turn(row: &impl Cells, from: usize) -> Result<TurnRecord, StoreErr
         outcome: maybe_json(row, from + 3, "outcome")?,
         started: time(row, from + 4)?,
         ended: row.maybe_int(from + 5)?.map(Timestamp::from_millis),
+        queued_below: number(row, from + 6)?,
     })
 }
 

@@ -7,6 +7,7 @@ use super::work::{CapturedCall, ModelWork};
 use crate::agent::{Flow, NoToolCalls, OnNoToolCalls, StepView};
 use crate::pipeline;
 use crate::runtime::AgentRuntime;
+use crate::tool::eventual::{Panic, guarded};
 use crate::trace::{self, Chat, ToolAbout};
 use std::sync::Arc;
 use std::time::Duration;
@@ -153,15 +154,17 @@ impl Driver {
     pub(super) fn finalize(&mut self, step: StepId, outcome: &Outcome) -> Result<(), MachineError> {
         let domain = &self.runtime.domain_turn;
         let message = self.turn.message();
-        let changes = crate::tool::eventual::guarded(|| {
-            let changes = message.map(|m| domain.post_process(m)).unwrap_or_default();
-            domain.on_turn_end(outcome);
-            changes
-        });
-        let changes = changes.unwrap_or_else(|panic| {
-            tracing::error!(turn = %self.id, %panic, "a hook of the domain panicked at the end of the turn");
+        let complain = |hook: &str, panic: &Panic| {
+            tracing::error!(turn = %self.id, %panic, "the domain's `{hook}` panicked at the end of the turn");
+        };
+        let processed = guarded(|| message.map(|m| domain.post_process(m)).unwrap_or_default());
+        let changes = processed.unwrap_or_else(|panic| {
+            complain("post_process", &panic);
             FinalChanges::default()
         });
+        if let Err(panic) = guarded(|| domain.on_turn_end(outcome)) {
+            complain("on_turn_end", &panic);
+        }
         self.finalize_with(step, outcome, changes)
     }
 

@@ -279,12 +279,12 @@ impl Owner {
             return Ok(None);
         }
         let Some(log) = self.take_paused().await? else { return Ok(waiting.into_iter().next()) };
-        let since = log.journal.last().map(|entry| entry.at);
+        let below = log.turn.queued_below;
         self.paused = Some(Paused::Log(Box::new(log)));
         let mut next = None;
         for item in waiting {
             let queued = matches!(item.input, Posted::Message { .. });
-            if queued && since.is_some_and(|since| item.at < since) {
+            if queued && item.n < below {
                 self.held.push(item);
             } else {
                 next = next.or(Some(item));

@@ -63,6 +63,7 @@ pub async fn everything_committed_is_loaded_again(store: Subject) {
         outcome: None,
         started: at(1),
         ended: None,
+        queued_below: waiting.n + 1,
     };
     let expected = Loaded {
         session,
@@ -359,6 +360,7 @@ pub async fn journals_are_kept_per_turn(store: Subject) {
             outcome: Some(Outcome::Completed),
             started: at(1),
             ended: Some(at(2)),
+            queued_below: 0,
         };
         assert_eq!(log, TurnLog { turn: record, journal: (0..5).map(entry).collect() });
     }

@@ -358,6 +358,7 @@ impl Held {
                 outcome: None,
                 started,
                 ended: None,
+                queued_below: 0,
             };
             room::push(&mut self.turns, Log { turn, journal: Lines::default() });
         }
@@ -370,6 +371,7 @@ impl Held {
         }
         self.events.append(commit.events);
         self.events.shrink();
+        let next_input = self.next_input();
         if let Some(id) = self.row.turn.clone()
             && let Some(log) = self.turns.iter_mut().rev().find(|log| log.turn.id == id)
         {
@@ -377,9 +379,13 @@ impl Held {
             if let Some(change) = commit.turn {
                 log.turn.status = change.status;
                 log.turn.outcome = change.outcome;
-                if change.status == TurnStatus::Finished {
-                    log.turn.ended = Some(commit.now);
-                    self.row.turn = None;
+                match change.status {
+                    TurnStatus::Running => {}
+                    TurnStatus::Paused => log.turn.queued_below = next_input,
+                    TurnStatus::Finished => {
+                        log.turn.ended = Some(commit.now);
+                        self.row.turn = None;
+                    }
                 }
             }
         }
@@ -433,6 +439,7 @@ impl Held {
             copy.turns.extend(log.map(|log| TurnRecord {
                 status: TurnStatus::Finished,
                 outcome: Some(cut.outcome),
+                queued_below: 0,
                 ended: log.turn.ended.or(Some(now)),
                 ..log.turn.clone()
             }));
@@ -446,8 +453,8 @@ impl Held {
         let messages: Vec<Message> =
             self.messages.iter().take(end).filter(|m| open != Some(m.turn())).cloned().collect();
         let kept = |id: &TurnId| messages.iter().any(|m| m.turn() == id);
-        let turns =
-            self.turns.iter().map(|log| &log.turn).filter(|turn| kept(&turn.id)).cloned().collect();
+        let turns = self.turns.iter().map(|log| &log.turn).filter(|turn| kept(&turn.id));
+        let turns = turns.map(|turn| TurnRecord { queued_below: 0, ..turn.clone() }).collect();
         Copy { messages, turns, blobs: self.blobs.clone() }
     }
 

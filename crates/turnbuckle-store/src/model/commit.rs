@@ -42,6 +42,10 @@ pub struct TurnRecord {
     pub started: Timestamp,
     /// When it finished.
     pub ended: Option<Timestamp>,
+    /// Inputs with lower numbers were in the inbox when it last paused; 0 if it never did. It is the order of the store, since
+    /// the clocks of those who post and of the turn's owner may differ.
+    #[serde(default)]
+    pub queued_below: u64,
 }
 
 /// A turn with everything that was told to its machine.

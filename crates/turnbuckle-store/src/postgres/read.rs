@@ -37,7 +37,7 @@ pub(super) async fn load(lent: &mut Lent<'_>, key: &SessionKey) -> Result<Loaded
         "SELECT s.*, (SELECT state FROM session_states WHERE session = s.id), \
          (SELECT array_agg(body ORDER BY position) FROM messages WHERE session = s.id), ",
         journals!(),
-        ", i.ns, i.ats, i.inputs, t.id, t.spec, t.status, t.outcome, t.started, t.ended \
+        ", i.ns, i.ats, i.inputs, t.id, t.spec, t.status, t.outcome, t.started, t.ended, t.queued_below \
          FROM (SELECT ",
         session_row!(),
         " FROM sessions WHERE id = $1 AND tenant = $2) s ",
@@ -153,7 +153,7 @@ pub(super) async fn journal(
     let sql = sqlx::query(concat!(
         "SELECT ",
         journals!(),
-        ", t.id, t.spec, t.status, t.outcome, t.started, t.ended \
+        ", t.id, t.spec, t.status, t.outcome, t.started, t.ended, t.queued_below \
          FROM sessions s LEFT JOIN turns t ON t.session = s.id AND t.id = $3 WHERE s.id = $1 AND s.tenant = $2"
     ));
     let sql = sql.bind(key.id.as_str()).bind(key.tenant.as_str()).bind(id.as_str());
@@ -171,7 +171,7 @@ pub(super) async fn turns(
     key: &SessionKey,
 ) -> Result<Vec<TurnRecord>, StoreError> {
     let sql = sqlx::query(
-        "SELECT t.id, t.spec, t.status, t.outcome, t.started, t.ended \
+        "SELECT t.id, t.spec, t.status, t.outcome, t.started, t.ended, t.queued_below \
          FROM sessions s LEFT JOIN turns t ON t.session = s.id WHERE s.id = $1 AND s.tenant = $2 ORDER BY t.ordinal",
     );
     let rows = lent.rows(sql.bind(key.id.as_str()).bind(key.tenant.as_str())).await?;

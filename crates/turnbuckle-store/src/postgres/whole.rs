@@ -91,7 +91,7 @@ async fn read_all(lent: &mut Lent<'_>, key: &SessionKey) -> Result<Export, Store
     let id = key.id.as_str();
     let mut places: HashMap<TurnId, usize> = HashMap::new();
     let sql = sqlx::query(
-        "SELECT id, spec, status, outcome, started, ended FROM turns WHERE session = $1 ORDER BY ordinal",
+        "SELECT id, spec, status, outcome, started, ended, queued_below FROM turns WHERE session = $1 ORDER BY ordinal",
     );
     for row in lent.rows(sql.bind(id)).await? {
         let turn = turn(&row, 0)?;
@@ -357,8 +357,8 @@ async fn write_turns(lent: &mut Lent<'_>, export: &Export) -> Result<(), StoreEr
     for log in &export.turns {
         let (since, until) = span(export, &log.turn.id);
         let sql = sqlx::query(
-            "INSERT INTO turns (session, id, spec, status, outcome, started, ended, since, until) \
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+            "INSERT INTO turns (session, id, spec, status, outcome, started, ended, since, until, queued_below) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
         );
         let sql = sql
             .bind(id)
@@ -369,7 +369,8 @@ async fn write_turns(lent: &mut Lent<'_>, export: &Export) -> Result<(), StoreEr
             .bind(log.turn.started.as_millis())
             .bind(log.turn.ended.map(|at| at.as_millis()))
             .bind(int(since))
-            .bind(until.map(int));
+            .bind(until.map(int))
+            .bind(int(log.turn.queued_below));
         lent.rows(sql).await?;
         if !log.journal.is_empty() {
             let journal = Some(text(&log.journal)?);

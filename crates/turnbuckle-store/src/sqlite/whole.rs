@@ -183,8 +183,8 @@ async fn write(
     for log in &export.turns {
         let (since, until) = span(&export, &log.turn.id);
         let mut script = Script::new(
-            "INSERT INTO turns (session, id, spec, status, outcome, started, ended, since, until) \
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO turns (session, id, spec, status, outcome, started, ended, since, until, queued_below) \
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         );
         script
             .bind(key.id.as_str())?
@@ -195,7 +195,8 @@ async fn write(
             .bind(log.turn.started.as_millis())?
             .bind(log.turn.ended.map(|at| at.as_millis()))?
             .bind(int(since))?
-            .bind(until.map(int))?;
+            .bind(until.map(int))?
+            .bind(int(log.turn.queued_below))?;
         link.step(script).await.map_err(failed)?;
         if !log.journal.is_empty() {
             let journal = Some(text(&log.journal)?);
