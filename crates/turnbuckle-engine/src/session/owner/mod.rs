@@ -1,34 +1,24 @@
 //! The owner of a session: claims it, takes up what an earlier process left, works through the inbox, gives it back.
 
+mod turn;
+
 use super::SessionState;
-use super::recall::Kept;
-use crate::attachments;
-use crate::domain::TurnInfo;
-use crate::driver::{
-    ATTEMPTS, Control, Conversation, DriveError, Driver, Outlet, Untitled, Writer, patient, write,
-};
-use crate::pipeline::{Allowances, Taints};
-use crate::runtime::{Assembler, Choices, Replaced, Runtime, RuntimeError, Storage};
-use crate::tool::ContextHandle;
+use crate::driver::{ATTEMPTS, Control, DriveError, Driver, Outlet, patient, write};
+use crate::runtime::Assembler;
 use crate::trace;
-use futures_util::FutureExt;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
 use tracing::Instrument;
-use turnbuckle_core::content::{Content, Media};
 use turnbuckle_core::event::{Event, EventKind};
 use turnbuckle_core::ids::TurnId;
-use turnbuckle_core::machine::{Input, MachineError, RunMode, Superseded, Turn, TurnSpec};
-use turnbuckle_core::message::{AssistantMessage, Message, UserMessage};
+use turnbuckle_core::machine::{Input, RunMode, Superseded, TurnSpec};
+use turnbuckle_core::message::Message;
 use turnbuckle_core::model::ModelRef;
 use turnbuckle_core::outcome::Outcome;
-use turnbuckle_core::part::ToolCallStatus;
-use turnbuckle_core::title::first_message;
-use turnbuckle_core::transcript::{Rules, Transcript};
 use turnbuckle_store::{
-    Claim, Commit, Delivery, InboxItem, KeptModel, Loaded, OpenTurn, Posted, Release, Released,
-    SessionKey, Store, StoreError, TurnLog, TurnStatus,
+    Claim, Commit, InboxItem, Loaded, Posted, Release, Released, SessionKey, Store, StoreError,
+    TurnLog, TurnStatus,
 };
 
 /// What an owner is made of.
@@ -107,14 +97,6 @@ pub(crate) struct Owner {
 enum Row {
     Fresh,
     Stale,
-}
-
-/// What a turn begins with.
-struct Opening {
-    turn: Turn,
-    runtime: Runtime,
-    open: OpenTurn,
-    keep: Option<KeptModel>,
 }
 
 /// A turn that waits for people.
@@ -359,273 +341,6 @@ impl Owner {
         Ok(())
     }
 
-    /// Opens a turn with a message.
-    async fn open(
-        &mut self,
-        message: Box<UserMessage>,
-        options: TurnOptions,
-        n: u64,
-    ) -> Result<Box<Driver>, DriveError> {
-        self.parts.control.next_turn();
-        self.refresh().await?;
-        let Opening { turn, runtime, open, keep } = self.opening(*message, options)?;
-        let mut driver = Box::pin(self.driver(turn, runtime)).await?;
-        if let Some(writer) = &mut driver.writer {
-            writer.open = Some(open);
-            writer.consumed.push(n);
-            writer.model = keep;
-        }
-        driver.feed(Input::Begin)?;
-        tell_replaced(&mut driver)?;
-        Ok(driver)
-    }
-
-    /// What a turn begins with. Apart from [`Owner::open`], so that what it is made of takes no room while the turn runs.
-    fn opening(&self, message: UserMessage, options: TurnOptions) -> Result<Opening, DriveError> {
-        self.state.set_surroundings(message.surroundings.clone());
-        let info = self.info(&message, options.mode, options.account.clone());
-        let kept = self.kept_model();
-        let wanted = Wanted { turn: options.model.as_ref(), kept: kept.as_ref() };
-        let mut runtime = self.runtime(info, wanted, Begin::Fresh);
-        let assembler = self.parts.assembler.clone();
-        let first_capture = self.state.next_capture();
-        let mut spec = assembler.spec(&runtime, message.clone(), first_capture);
-        let turn = match Turn::new(spec.clone()) {
-            Ok(turn) => turn,
-            // Whoever wrote the message is told in its turn; else it would stay in the inbox and fail for ever.
-            Err(unsound) => {
-                let (info, domain_turn) = (runtime.info.clone(), runtime.domain_turn.clone());
-                runtime = Runtime::broken(info, domain_turn, &RuntimeError::Spec(unsound));
-                spec = assembler.spec(&runtime, message, first_capture);
-                Turn::new(spec.clone())?
-            }
-        };
-        let open = spec.turn.clone();
-        let kept = match &runtime.replaced {
-            Some(replaced) => Some(replaced.to.clone()),
-            None => kept.or_else(|| runtime.model.clone()),
-        };
-        let keep = self.keep(kept.as_ref());
-        let stored = StoredTurn { spec, model: options.model, kept, account: options.account };
-        let open = OpenTurn {
-            id: open,
-            spec: serde_json::to_string(&stored).map_err(|e| corrupt("turn", e))?,
-        };
-        Ok(Opening { turn, runtime, open, keep })
-    }
-
-    /// A turn that was running when its process ended.
-    async fn take_up(&mut self, log: TurnLog) -> Result<Option<Box<Driver>>, DriveError> {
-        self.parts.control.next_turn();
-        let (turn, runtime) = match self.rebuild(&log) {
-            Ok(rebuilt) => rebuilt,
-            Err(why) => {
-                self.set_aside(&log.turn.id, &why, None).await?;
-                return Ok(None);
-            }
-        };
-        let keep = self.keep_instead(&runtime);
-        let mut driver = Box::pin(self.driver(turn, runtime)).await?;
-        driver.recall_steering(&self.loaded.inbox);
-        if let Some(writer) = &mut driver.writer {
-            writer.model = keep;
-        }
-        driver.feed(Input::Recover)?;
-        tell_replaced(&mut driver)?;
-        Ok(Some(driver))
-    }
-
-    /// A turn that waited goes on with an answer.
-    async fn resume(
-        &mut self,
-        log: TurnLog,
-        input: Input,
-        n: Option<u64>,
-    ) -> Result<Option<Box<Driver>>, DriveError> {
-        self.parts.control.next_turn();
-        self.refresh().await?;
-        let (turn, runtime) = match self.rebuild(&log) {
-            Ok(rebuilt) => rebuilt,
-            Err(why) => {
-                self.set_aside(&log.turn.id, &why, n).await?;
-                return Ok(None);
-            }
-        };
-        let keep = self.keep_instead(&runtime);
-        let mut driver = Box::pin(self.driver(turn, runtime)).await?;
-        driver.resumed = true;
-        driver.recall_steering(&self.held);
-        if let Some(writer) = &mut driver.writer {
-            writer.consumed.extend(n);
-            writer.model = keep;
-        }
-        if let Err(e) = driver.feed(input) {
-            tracing::info!(turn = %log.turn.id, "an answer does not fit any more: {e}");
-            self.paused = Some(Paused::Log(Box::new(log)));
-            if let Some(n) = n {
-                self.consume(n).await?;
-            }
-            return Ok(None);
-        }
-        tell_replaced(&mut driver)?;
-        Ok(Some(driver))
-    }
-
-    /// The machine of a stored turn, and what it runs with now.
-    ///
-    /// # Errors
-    /// Why it cannot be rebuilt, in words.
-    fn rebuild(&self, log: &TurnLog) -> Result<(Turn, Runtime), String> {
-        let stored: StoredTurn =
-            serde_json::from_str(&log.turn.spec).map_err(|e| corrupt("turn", e).report())?;
-        let info = self.info(&stored.spec.user, stored.spec.mode, stored.account);
-        let (turn, outputs) = super::recall::rebuild(stored.spec, &log.journal)
-            .map_err(|e| format!("its journal does not fit what it began with: {e}"))?;
-        let kept = stored.kept.or_else(|| self.kept_model());
-        let mut wanted = Wanted { turn: stored.model.as_ref(), kept: kept.as_ref() };
-        // What was asked for may be gone by now. That is no reason to lose a turn that has begun.
-        if wanted.turn.is_some() && self.parts.assembler.models.resolve(wanted.turn).is_err() {
-            wanted = Wanted { turn: None, kept: wanted.turn };
-        }
-        let runtime = self.runtime(info, wanted, Begin::Continued(turn.message(), outputs));
-        Ok((turn, runtime))
-    }
-
-    /// Reads the session's row again, once turns have run since it was read.
-    async fn refresh(&mut self) -> Result<(), StoreError> {
-        if self.row == Row::Stale {
-            let parts = &self.parts;
-            self.loaded.session = patient(ATTEMPTS, || parts.store.session(&parts.key)).await?;
-            self.row = Row::Fresh;
-        }
-        Ok(())
-    }
-
-    /// The model that the session keeps.
-    fn kept_model(&self) -> Option<ModelRef> {
-        self.loaded.session.model.as_deref().and_then(ModelRef::parse)
-    }
-
-    /// What to store, when the session is to keep another model from now on.
-    fn keep(&self, kept: Option<&ModelRef>) -> Option<KeptModel> {
-        let model = kept?.to_string();
-        let instead_of = self.loaded.session.model.clone();
-        (instead_of.as_ref() != Some(&model)).then_some(KeptModel { instead_of, model })
-    }
-
-    /// As [`Owner::keep`], for a turn that goes on without the model that the session kept.
-    fn keep_instead(&self, runtime: &Runtime) -> Option<KeptModel> {
-        let replaced = runtime.replaced.as_ref()?;
-        let gone = self.kept_model().is_some_and(|kept| kept == replaced.from);
-        if gone { self.keep(Some(&replaced.to)) } else { None }
-    }
-
-    fn info(&self, message: &UserMessage, mode: RunMode, account: Option<Arc<str>>) -> TurnInfo {
-        let session = &self.loaded.session;
-        TurnInfo {
-            tenant: session.key.tenant.clone(),
-            user: message.author.clone().unwrap_or_else(|| session.user.clone()),
-            session: session.key.id.clone(),
-            turn: message.turn.clone(),
-            agent: session.agent.clone(),
-            mode,
-            surroundings: self.state.surroundings(),
-            at: message.at,
-            account,
-        }
-    }
-
-    fn runtime(&self, info: TurnInfo, wanted: Wanted<'_>, begin: Begin<'_>) -> Runtime {
-        let assembler = &self.parts.assembler;
-        let domain_state = self.state.domain();
-        let domain_turn: Arc<dyn crate::domain::DomainTurn> =
-            Arc::from(assembler.domain.open_turn(domain_state.as_ref(), &info));
-        let message = match begin {
-            Begin::Fresh => {
-                self.state.begin_turn(domain_turn.ambient());
-                None
-            }
-            Begin::Continued(message, outputs) => {
-                self.state.resume_turn(domain_turn.ambient(), outputs);
-                message
-            }
-        };
-        let taints: Arc<Taints> = Arc::default();
-        let choices = Choices {
-            model: wanted.turn,
-            session_model: wanted.kept,
-            storage: Storage::Session,
-            context: ContextHandle::shared(self.state.context()),
-            domain_turn: domain_turn.clone(),
-            cancel: self.parts.control.cancel_token(),
-            progress: self.parts.control.clone(),
-            taints: taints.clone(),
-            allowances: Allowances::Kept(self.parts.store.clone()),
-            info: info.clone(),
-        };
-        match assembler.assemble(choices) {
-            Ok(runtime) => {
-                if let Some(message) = message {
-                    taint(&runtime, &taints, message);
-                }
-                runtime
-            }
-            Err(e) => Runtime::broken(info, domain_turn, &e),
-        }
-    }
-
-    /// Boxed, as is its making: an owner's futures hold it once, however often they hand it on.
-    async fn driver(&self, turn: Turn, runtime: Runtime) -> Result<Box<Driver>, StoreError> {
-        let media = self.media(&turn).await?;
-        let rules = Rules { media: media.clone(), ..runtime.history.clone() };
-        let history = history(&self.history, &rules);
-        let mut driver = Box::new(Driver::new(
-            self.parts.assembler.clone(),
-            Arc::new(runtime),
-            turn,
-            Conversation::new(history, self.state.overlay()).with_media(media),
-            self.parts.control.clone(),
-            self.parts.outlet.clone(),
-            self.next_seq,
-        ));
-        let parts = &self.parts;
-        if self.loaded.session.title.is_none() && self.row == Row::Fresh {
-            let first = first_message(&self.history).unwrap_or(&driver.turn.spec().user);
-            driver.untitled = Some(Untitled {
-                store: parts.store.clone(),
-                key: parts.key.clone(),
-                first: first.content.text().into_owned(),
-            });
-        }
-        driver.writer = Some(Writer::new(
-            parts.store.clone(),
-            parts.key.clone(),
-            self.fence,
-            parts.lease,
-            self.state.clone(),
-        ));
-        Ok(driver)
-    }
-
-    /// What the turn's requests carry of attached bytes, the newest first.
-    async fn media(&self, turn: &Turn) -> Result<Media, StoreError> {
-        let waiting = self.loaded.inbox.iter().chain(&self.held);
-        let posted = waiting.filter_map(|item| match &item.input {
-            Posted::Message { delivery: Delivery::Steer, message, .. } => Some(&message.content),
-            _ => None,
-        });
-        let parts = turn.message().map(|m| m.parts.as_slice()).unwrap_or_default();
-        let entered = attachments::entered(parts);
-        let before = self.history.iter().rev().flat_map(attachments::contents);
-        let all = posted.chain(entered).chain([&turn.spec().user.content]).chain(before);
-        let all: Vec<&Content> = all.filter(|content| content.has_media()).collect();
-        if all.is_empty() {
-            return Ok(Media::default());
-        }
-        let (store, key, limit) = (&*self.parts.store, &self.parts.key, self.parts.media_limit);
-        patient(ATTEMPTS, || attachments::gather(store, key, &all, limit).boxed()).await
-    }
-
     async fn drive(&mut self, driver: Option<Box<Driver>>) -> Result<(), DriveError> {
         let Some(mut driver) = driver else { return Ok(()) };
         let span = trace::turn(&driver.runtime.info, driver.turn.epoch());
@@ -666,61 +381,6 @@ async fn claim(parts: &OwnerParts) -> Result<Option<u64>, StoreError> {
         }
         Claim::Busy { .. } => Ok(None),
     }
-}
-
-/// What the turn read before it paused still counts for the workspace's rules.
-fn taint(runtime: &Runtime, taints: &Taints, message: &AssistantMessage) {
-    for call in message.calls() {
-        if call.status == ToolCallStatus::Completed {
-            let entries =
-                runtime.agents.values().filter_map(|a| a.env.toolbox.get(call.name.as_str()));
-            entries.for_each(|entry| taints.add(&entry.tool().contract().taints));
-        }
-        if let Some(child) = &call.child {
-            taint(runtime, taints, child);
-        }
-    }
-}
-
-/// Which models a turn may run with.
-#[derive(Clone, Copy)]
-struct Wanted<'a> {
-    /// What was asked for in it.
-    turn: Option<&'a ModelRef>,
-    /// What the session keeps.
-    kept: Option<&'a ModelRef>,
-}
-
-/// Tells the person when another model takes the place of the one that the session kept.
-fn tell_replaced(driver: &mut Driver) -> Result<(), DriveError> {
-    let Some(replaced) = driver.runtime.replaced.clone() else { return Ok(()) };
-    let Replaced { from, to, reason } = replaced;
-    let (from, to) = (from.to_string(), to.to_string());
-    match driver.feed(Input::ModelReplaced { from, to, reason }) {
-        // It ended at once, and no model answers any more.
-        Ok(()) | Err(MachineError::Ended) => Ok(()),
-        Err(e) => Err(e.into()),
-    }
-}
-
-/// How a turn's runtime comes to be.
-enum Begin<'a> {
-    Fresh,
-    /// With its message so far, and what its context store was told.
-    Continued(Option<&'a AssistantMessage>, Vec<Kept>),
-}
-
-/// The conversation before the turn, as models read it.
-fn history(messages: &[Message], rules: &Rules) -> Transcript {
-    let mut all = Transcript::default();
-    for message in messages {
-        all.push_message(message, rules);
-    }
-    all
-}
-
-fn corrupt(what: &str, cause: serde_json::Error) -> StoreError {
-    StoreError::Corrupt { what: what.to_owned(), cause: Arc::new(cause) }
 }
 
 /// The reader is told why the stream ends, even where nothing can be stored.
