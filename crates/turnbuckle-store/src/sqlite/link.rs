@@ -6,9 +6,12 @@
 
 use crate::error::StoreError;
 use crate::sqlite::fail::failed;
-use futures_util::FutureExt;
-use sqlx::sqlite::{SqliteArguments, SqliteConnectOptions, SqliteRow};
-use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Encode, Sqlite, SqliteConnection, Type};
+use futures_util::{FutureExt, Stream, TryStreamExt};
+use sqlx::sqlite::{SqliteArguments, SqliteConnectOptions, SqliteQueryResult, SqliteRow};
+use sqlx::{
+    AssertSqlSafe, ConnectOptions, Connection, Either, Encode, Executor, Sqlite, SqliteConnection,
+    Type,
+};
 use std::future::poll_fn;
 use std::ops::{Deref, DerefMut};
 use std::pin::pin;
@@ -129,8 +132,9 @@ impl Link {
     pub(super) async fn step(&mut self, script: Script) -> Result<Vec<SqliteRow>, sqlx::Error> {
         let conn = self.conn.as_mut().ok_or(sqlx::Error::PoolClosed)?;
         let Script { sql, args, uncached } = script;
+        let statements = statements(&sql);
         let query = sqlx::query_with(AssertSqlSafe(sql), args).persistent(!uncached);
-        let result = outside_spans(query.fetch_all(conn)).await;
+        let result = outside_spans(answer(conn.fetch_many(query), statements)).await;
         if let Err(sqlx::Error::WorkerCrashed | sqlx::Error::Io(_)) = result {
             self.conn = None;
         }
@@ -160,6 +164,28 @@ impl Link {
             None => Ok(()),
         }
     }
+}
+
+/// How many statements a script has; at the most, since a semicolon may be part of a text.
+fn statements(sql: &str) -> usize {
+    sql.split(';').filter(|statement| !statement.trim().is_empty()).count()
+}
+
+/// The rows of a script of so many statements. Each ends with its own answer, by which it has taken effect; that there is no
+/// more to come after the last would be a message of its own from the connection's thread, and wake the caller once more.
+async fn answer(
+    mut told: impl Stream<Item = Result<Either<SqliteQueryResult, SqliteRow>, sqlx::Error>> + Unpin,
+    mut statements: usize,
+) -> Result<Vec<SqliteRow>, sqlx::Error> {
+    let mut rows = Vec::new();
+    while statements > 0 {
+        match told.try_next().await? {
+            Some(Either::Left(_done)) => statements -= 1,
+            Some(Either::Right(row)) => rows.push(row),
+            None => break,
+        }
+    }
+    Ok(rows)
 }
 
 /// Leaves a transaction if there is one; without one SQLite answers with an error of no interest.
@@ -248,6 +274,35 @@ mod tests {
         fn on_enter(&self, _: &Id, _: Context<'_, S>) {
             self.0.lock().unwrap().insert(std::thread::current().id());
         }
+    }
+
+    #[tokio::test]
+    async fn every_row_and_the_failure_of_any_statement_come_back() {
+        let mut link = Link::new(SqliteConnectOptions::new().in_memory(true));
+        let numbers = |rows: Vec<SqliteRow>| -> Vec<i64> {
+            rows.iter().map(|row| sqlx::Row::get(row, 0)).collect()
+        };
+        for (script, expected) in [
+            ("CREATE TABLE t (n INTEGER UNIQUE)", vec![]),
+            ("INSERT INTO t VALUES (1), (2) RETURNING n", vec![1, 2]),
+            (
+                "BEGIN;SELECT n FROM t;INSERT INTO t VALUES (3);SELECT n FROM t WHERE n > 1;COMMIT;",
+                vec![1, 2, 2, 3],
+            ),
+            ("SELECT n FROM t WHERE n > 9", vec![]),
+            ("SELECT length(';;;');SELECT n FROM t WHERE n = 3", vec![3, 3]),
+            ("", vec![]),
+        ] {
+            assert_eq!(numbers(link.run(Script::new(script)).await.unwrap()), expected, "{script}");
+        }
+        for broken in [
+            "INSERT INTO t VALUES (1)",
+            "BEGIN;INSERT INTO t VALUES (4);INSERT INTO t VALUES (1);COMMIT;",
+            "BEGIN;INSERT INTO t VALUES (4);COMMIT;SELECT nothing",
+        ] {
+            assert!(link.run(Script::new(broken)).await.is_err(), "{broken}");
+        }
+        assert_eq!(numbers(link.run(Script::new("SELECT n FROM t")).await.unwrap()), [1, 2, 3, 4]);
     }
 
     #[tokio::test]
