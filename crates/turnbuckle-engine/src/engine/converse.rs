@@ -2,12 +2,10 @@
 
 use super::{Engine, EngineError, Submission};
 use crate::attachments;
-use crate::domain::{DomainTurn, TurnInfo};
+use crate::domain::TurnInfo;
 use crate::driver::{Control, Conversation, Driver, Outlet, TurnStream};
-use crate::pipeline::Allowances;
-use crate::runtime::{Choices, Storage};
+use crate::runtime::Storage;
 use crate::session::SessionState;
-use crate::tool::ContextHandle;
 use crate::trace;
 use std::sync::Arc;
 use tracing::Instrument;
@@ -50,20 +48,8 @@ impl Engine {
         };
         let control = Control::new();
         let state = SessionState::load(None);
-        let domain_turn: Arc<dyn DomainTurn> = Arc::from(assembler.domain.open_turn(None, &info));
-        state.begin_turn(domain_turn.ambient());
-        let runtime = assembler.assemble(Choices {
-            info,
-            model: s.model.as_ref(),
-            session_model: None,
-            storage: Storage::None,
-            context: ContextHandle::shared(state.context()),
-            domain_turn,
-            cancel: control.cancel_token(),
-            progress: control.clone(),
-            taints: Arc::default(),
-            allowances: Allowances::None,
-        })?;
+        let models = (s.model.as_ref(), None);
+        let runtime = self.assemble(info, models, Storage::None, &state, &control)?;
         let message = UserMessage {
             id: turn.user_message(),
             turn,

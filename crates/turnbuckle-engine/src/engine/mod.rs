@@ -12,7 +12,7 @@ use crate::attachments::{self, Attachment};
 use crate::domain::{Domain, DomainTurn, TurnInfo};
 use crate::driver::{Control, TurnStream};
 use crate::pipeline::Allowances;
-use crate::runtime::{Assembler, Choices, RuntimeError, Storage};
+use crate::runtime::{Assembler, Choices, Runtime, RuntimeError, Storage};
 use crate::session::{
     Apply, ApplyReport, Inheritance, Replayed, Review, SessionState, TurnOptions,
 };
@@ -278,9 +278,9 @@ impl Engine {
         by: UserId,
     ) -> Result<Vec<ApplyReport>, EngineError> {
         let assembler = &self.0.assembler;
-        let session = self.0.store.session(key).await?;
-        let session_model = session.model.as_deref().and_then(ModelRef::parse);
         let loaded = self.0.store.load(key).await?;
+        let session = loaded.session;
+        let session_model = session.model.as_deref().and_then(ModelRef::parse);
         let state = SessionState::load(loaded.state.as_deref());
         let control = Control::new();
         let info = TurnInfo {
@@ -294,21 +294,8 @@ impl Engine {
             at: assembler.clock.now(),
             account: None,
         };
-        let domain_turn: Arc<dyn DomainTurn> =
-            Arc::from(assembler.domain.open_turn(state.domain().as_ref(), &info));
-        state.begin_turn(domain_turn.ambient());
-        let runtime = assembler.assemble(Choices {
-            info,
-            model: None,
-            session_model: session_model.as_ref(),
-            storage: Storage::Session,
-            context: ContextHandle::shared(state.context()),
-            domain_turn,
-            cancel: control.cancel_token(),
-            progress: control.clone(),
-            taints: Arc::default(),
-            allowances: Allowances::None,
-        })?;
+        let models = (None, session_model.as_ref());
+        let runtime = self.assemble(info, models, Storage::Session, &state, &control)?;
         let apply = Apply {
             store: &*self.0.store,
             key,
@@ -319,6 +306,34 @@ impl Engine {
             lease: self.0.lease,
         };
         apply.run(reviews).await
+    }
+
+    /// What work outside a session's owner runs with. Nothing was allowed for good there, and nothing read before.
+    /// `models` are the one asked for and the one that the session keeps.
+    fn assemble(
+        &self,
+        info: TurnInfo,
+        models: (Option<&ModelRef>, Option<&ModelRef>),
+        storage: Storage,
+        state: &SessionState,
+        control: &Arc<Control>,
+    ) -> Result<Runtime, RuntimeError> {
+        let assembler = &self.0.assembler;
+        let domain_turn: Arc<dyn DomainTurn> =
+            Arc::from(assembler.domain.open_turn(state.domain().as_ref(), &info));
+        state.begin_turn(domain_turn.ambient());
+        assembler.assemble(Choices {
+            info,
+            model: models.0,
+            session_model: models.1,
+            storage,
+            context: ContextHandle::shared(state.context()),
+            domain_turn,
+            cancel: control.cancel_token(),
+            progress: control.clone(),
+            taints: Arc::default(),
+            allowances: Allowances::None,
+        })
     }
 
     /// Runs a stored turn again from its journal, without model or tools.

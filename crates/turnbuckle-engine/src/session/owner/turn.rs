@@ -89,19 +89,8 @@ impl Owner {
         log: TurnLog,
     ) -> Result<Option<Box<Driver>>, DriveError> {
         self.parts.control.next_turn();
-        let (turn, runtime) = match self.rebuild(&log) {
-            Ok(rebuilt) => rebuilt,
-            Err(why) => {
-                self.set_aside(&log.turn.id, &why, None).await?;
-                return Ok(None);
-            }
-        };
-        let keep = self.keep_instead(&runtime);
-        let mut driver = Box::pin(self.driver(turn, runtime)).await?;
+        let Some(mut driver) = self.continued(&log, None).await? else { return Ok(None) };
         driver.recall_steering(&self.loaded.inbox);
-        if let Some(writer) = &mut driver.writer {
-            writer.model = keep;
-        }
         driver.feed(Input::Recover)?;
         tell_replaced(&mut driver)?;
         Ok(Some(driver))
@@ -116,21 +105,9 @@ impl Owner {
     ) -> Result<Option<Box<Driver>>, DriveError> {
         self.parts.control.next_turn();
         self.refresh().await?;
-        let (turn, runtime) = match self.rebuild(&log) {
-            Ok(rebuilt) => rebuilt,
-            Err(why) => {
-                self.set_aside(&log.turn.id, &why, n).await?;
-                return Ok(None);
-            }
-        };
-        let keep = self.keep_instead(&runtime);
-        let mut driver = Box::pin(self.driver(turn, runtime)).await?;
+        let Some(mut driver) = self.continued(&log, n).await? else { return Ok(None) };
         driver.resumed = true;
         driver.recall_steering(&self.held);
-        if let Some(writer) = &mut driver.writer {
-            writer.consumed.extend(n);
-            writer.model = keep;
-        }
         if let Err(e) = driver.feed(input) {
             tracing::info!(turn = %log.turn.id, "an answer does not fit any more: {e}");
             self.paused = Some(Paused::Log(Box::new(log)));
@@ -140,6 +117,29 @@ impl Owner {
             return Ok(None);
         }
         tell_replaced(&mut driver)?;
+        Ok(Some(driver))
+    }
+
+    /// What drives a stored turn from here on, with the input that is used up with it; `None` when it cannot be rebuilt and is
+    /// set aside.
+    async fn continued(
+        &mut self,
+        log: &TurnLog,
+        n: Option<u64>,
+    ) -> Result<Option<Box<Driver>>, DriveError> {
+        let (turn, runtime) = match self.rebuild(log) {
+            Ok(rebuilt) => rebuilt,
+            Err(why) => {
+                self.set_aside(&log.turn.id, &why, n).await?;
+                return Ok(None);
+            }
+        };
+        let keep = self.keep_instead(&runtime);
+        let mut driver = Box::pin(self.driver(turn, runtime)).await?;
+        if let Some(writer) = &mut driver.writer {
+            writer.consumed.extend(n);
+            writer.model = keep;
+        }
         Ok(Some(driver))
     }
 
