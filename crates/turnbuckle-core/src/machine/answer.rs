@@ -53,7 +53,8 @@ impl Turn {
         self.reconcile(frame, &call, streaming, &answer, out)?;
         let calls = self.calls_of(frame, call.iteration)?;
         if matches!(self.phase, Phase::Stopping { .. }) {
-            self.drop_calls(frame, &calls, ToolErrorCode::Cancelled, "the turn was stopped", out)?;
+            let why = self.why_stopped();
+            self.drop_calls(frame, &calls, ToolErrorCode::Cancelled, why, out)?;
             return self.check_stopped(out);
         }
         if let Some(error) = answer.directives.fail {
@@ -220,7 +221,7 @@ impl Turn {
         self.frame_mut(frame)?.iteration = call.iteration + 1;
         let calls = self.calls_of(frame, call.iteration)?;
         let (code, why) = if stopping {
-            (ToolErrorCode::Cancelled, "the turn was stopped")
+            (ToolErrorCode::Cancelled, self.why_stopped())
         } else {
             (
                 ToolErrorCode::TruncatedArguments,

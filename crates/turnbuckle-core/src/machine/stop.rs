@@ -77,6 +77,14 @@ impl Turn {
         self.emit_decided(frame, call, status, decided, out)
     }
 
+    /// Why calls of a stopped turn do not run.
+    pub(super) const fn why_stopped(&self) -> &'static str {
+        match &self.phase {
+            Phase::Stopping { outcome: Outcome::Error { .. } } => "the turn failed",
+            _ => "the turn was stopped",
+        }
+    }
+
     /// Ends a stopped turn once nothing is under way any more.
     pub(super) fn check_stopped(&mut self, out: &mut Output) -> Result<(), MachineError> {
         let Phase::Stopping { outcome } = &self.phase else { return Ok(()) };

@@ -104,7 +104,7 @@ impl Driver {
         match result {
             Ok(response) => {
                 let directives = self.directives(&work, &response);
-                let mut answer = metered(&work, response);
+                let mut answer = self.metered(&work, response);
                 answer.directives = directives;
                 answer.woven = self.woven(&work);
                 self.feed(Input::ModelDone { step, answer: Box::new(answer) })?;
@@ -124,7 +124,7 @@ impl Driver {
         let answer = if silent {
             ModelAnswer { chunks: work.chunks.clone(), ..ModelAnswer::new(response) }
         } else {
-            metered(work, response)
+            self.metered(work, response)
         };
         Box::new(ModelAnswer { woven: self.woven(work), ..answer })
     }
@@ -145,7 +145,7 @@ impl Driver {
             return None;
         }
         let response = arrived.unwrap_or_else(|| work.bill().nothing());
-        Some(Box::new(ModelAnswer { woven: self.woven(work), ..metered(work, response) }))
+        Some(Box::new(ModelAnswer { woven: self.woven(work), ..self.metered(work, response) }))
     }
 
     fn woven(&self, work: &ModelWork) -> Vec<Woven> {
@@ -264,8 +264,4 @@ impl Driver {
         }
         Ok(())
     }
-}
-
-fn metered(work: &ModelWork, response: ModelResponse) -> ModelAnswer {
-    ModelAnswer { chunks: work.chunks.clone(), ..work.bill().of(response) }
 }

@@ -223,7 +223,7 @@ impl Driver {
                 let pieces = std::mem::take(&mut self.work.pieces);
                 let mut response = self.partial_of(&work).unwrap_or_else(|| work.bill().nothing());
                 pieces.iter().for_each(|piece| piece.add_to(&mut response.blocks));
-                let mut answer = work.bill().of(response);
+                let mut answer = self.metered(&work, response);
                 // Whoever goes on makes the call again; of this one only the cost counts.
                 answer.response.blocks.clear();
                 let (step, purpose) = (work.effect.step, work.call.purpose);

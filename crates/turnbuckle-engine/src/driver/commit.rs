@@ -4,6 +4,7 @@ use super::work::CapturedCall;
 use super::{DriveError, Driver};
 use crate::attachments;
 use crate::session::SessionState;
+use crate::tool::eventual::guarded;
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -191,7 +192,11 @@ impl Driver {
             writer.side.set_next_capture(self.turn.next_capture());
         }
         if writer.state_changed == Changed::Maybe || outcome.is_some() {
-            let state = writer.side.snapshot(self.runtime.domain_turn.state());
+            let domain = guarded(|| self.runtime.domain_turn.state()).unwrap_or_else(|panic| {
+                tracing::error!(turn = %self.id, %panic, "the domain's `state` panicked; the last one is kept");
+                writer.side.domain()
+            });
+            let state = writer.side.snapshot(domain);
             if writer.last_state.as_ref() != Some(&state) {
                 commit.state = Some(state.clone());
                 writer.last_state = Some(state);

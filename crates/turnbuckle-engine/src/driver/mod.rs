@@ -11,6 +11,7 @@ mod commit;
 mod control;
 mod deltas;
 mod fit;
+mod hooks;
 mod request;
 mod start;
 mod stream;
@@ -29,6 +30,7 @@ pub(crate) use title::Untitled;
 
 use crate::runtime::{Assembler, Runtime};
 use crate::session::{cap, client_call, kept_outside};
+use crate::tool::eventual::contained;
 use crate::trace::Nested;
 use std::sync::Arc;
 use turnbuckle_core::event::Event;
@@ -51,6 +53,9 @@ pub enum DriveError {
     /// The machine refused an input: a defect.
     #[error("the turn cannot go on: {0}")]
     Machine(#[from] MachineError),
+    /// Code panicked that must not: a defect, ours or of what the product plugged in.
+    #[error("the turn cannot go on because of a panic: {0}")]
+    Panicked(String),
     /// It was asked to.
     #[error("the turn is left for another process")]
     Parked,
@@ -61,7 +66,7 @@ impl DriveError {
     pub(crate) fn as_turn_error(&self) -> TurnError {
         match self {
             DriveError::Store(e) => TurnError::Store { message: e.report() },
-            DriveError::Machine(_) | DriveError::Parked => {
+            DriveError::Machine(_) | DriveError::Panicked(_) | DriveError::Parked => {
                 TurnError::Internal { message: self.to_string() }
             }
         }
@@ -190,14 +195,15 @@ impl Driver {
     pub(crate) async fn run(&mut self) -> Result<Outcome, DriveError> {
         let mut faulty = false;
         loop {
-            match self.go_on().await {
-                Err(DriveError::Machine(e)) if !faulty => {
-                    tracing::error!(turn = %self.id, "the turn is ended because of a defect: {e}");
-                    faulty = true;
-                    self.fault(TurnError::Internal { message: e.to_string() })?;
-                }
-                other => return other,
-            }
+            let defect = match contained(self.go_on()).await {
+                Ok(Err(DriveError::Machine(e))) if !faulty => e.to_string(),
+                Err(panic) if !faulty => panic.0,
+                Ok(other) => return other,
+                Err(panic) => return Err(DriveError::Panicked(panic.0)),
+            };
+            tracing::error!(turn = %self.id, "the turn is ended because of a defect: {defect}");
+            faulty = true;
+            self.fault(TurnError::Internal { message: defect })?;
         }
     }
 

@@ -1,6 +1,7 @@
 //! Building the request of a model call from recorded inputs: the prompt of the agent, the history, the turn so far.
 
 use super::Driver;
+use super::hooks::wanted;
 use super::start::config_error;
 use super::work::CompactionWork;
 use crate::agent::SendTools;
@@ -83,24 +84,22 @@ impl Driver {
         let agent = runtime.agents.get(&effect.agent);
         let agent =
             agent.ok_or_else(|| config_error(format!("there is no agent `{}`", effect.agent)))?;
-        let hooks = &agent.agent.hooks;
-        let view = Self::view(agent, effect, call);
-        let model = match hooks.select_model(&view) {
+        let wanted = wanted(agent, effect, call)?;
+        let model = match wanted.model {
             Some(wanted) => self.assembler.models.resolve(Some(&wanted))?,
             None => agent.model.clone(),
         };
         let route = call.purpose == Purpose::Route;
-        let withheld = route
-            || call.purpose == Purpose::Closing
-            || hooks.should_send_tools(&view) == SendTools::No;
-        let tools = if withheld { Arc::<ToolSet>::default() } else { agent.offered.clone() };
-        let forced = call.force_tool.clone().or_else(|| hooks.force_tool(&view));
-        let tool_choice = match forced {
+        let tools = match wanted.tools {
+            SendTools::Yes => agent.offered.clone(),
+            SendTools::No => Arc::<ToolSet>::default(),
+        };
+        let tool_choice = match wanted.force_tool {
             Some(tool) if tools.specs.iter().any(|s| s.name == tool) => ToolChoice::Tool(tool),
             _ => ToolChoice::Auto,
         };
         let (system, output) = if route { self.route_prompt(agent) } else { step_prompt(agent) };
-        let transcript = self.transcript(agent_examples(agent), call);
+        let transcript = self.transcript(agent.agent.examples.of(&model.id().model), call);
         let mut request = ModelRequest::new(model.id().model.clone(), transcript);
         request.system = system;
         request.tools = tools;
@@ -175,10 +174,6 @@ impl Driver {
 
 fn step_prompt(agent: &AgentRuntime) -> (Vec<SystemBlock>, Option<OutputSchema>) {
     (agent.system.clone(), agent.agent.output.clone())
-}
-
-fn agent_examples(agent: &AgentRuntime) -> &[Item] {
-    &agent.agent.examples
 }
 
 /// The conversation with the summary in the place of what it covers.

@@ -4,9 +4,7 @@ use super::Driver;
 use super::bill::Bill;
 use super::deltas::DeltaBuffer;
 use super::work::{CapturedCall, ModelWork};
-use crate::agent::{Flow, NoToolCalls, OnNoToolCalls, StepView};
 use crate::pipeline;
-use crate::runtime::AgentRuntime;
 use crate::tool::eventual::{Panic, guarded};
 use crate::trace::{self, Chat, ToolAbout};
 use std::sync::Arc;
@@ -15,12 +13,11 @@ use tracing::Instrument;
 use turnbuckle_core::error::{ModelError, ModelErrorKind, ToolError, ToolErrorCode};
 use turnbuckle_core::ids::AgentName;
 use turnbuckle_core::machine::{
-    AnswerDirectives, CallModel, Effect, EffectKind, ExecuteMode, ExecuteResult, FinalChanges,
-    Input, MachineError, StepId, StopHere, Tools, Verdict, Weave,
+    CallModel, Effect, EffectKind, ExecuteMode, ExecuteResult, FinalChanges, Input, MachineError,
+    StepId, Verdict, Weave,
 };
-use turnbuckle_core::model::{Block, ModelRequest, ModelResponse};
+use turnbuckle_core::model::ModelRequest;
 use turnbuckle_core::outcome::Outcome;
-use turnbuckle_core::usage::Purpose;
 use turnbuckle_models::tokens::PromptCount;
 
 impl Driver {
@@ -166,61 +163,6 @@ impl Driver {
             complain("on_turn_end", &panic);
         }
         self.finalize_with(step, outcome, changes)
-    }
-
-    /// What an agent's hooks see of a model call.
-    pub(super) fn view<'a>(
-        agent: &'a AgentRuntime,
-        effect: &'a Effect,
-        call: &CallModel,
-    ) -> StepView<'a> {
-        StepView {
-            agent: &effect.agent,
-            iteration: call.iteration,
-            calls_made: call.calls_made,
-            tool_calls_made: call.tool_calls_made,
-            attempt: call.attempt,
-            limits: &agent.agent.limits,
-        }
-    }
-
-    /// What the agent's hooks make of an answer to what was offered in the request.
-    pub(super) fn directives(&self, work: &ModelWork, answer: &ModelResponse) -> AnswerDirectives {
-        let mut out = AnswerDirectives::default();
-        let ModelWork { effect, call, request, .. } = work;
-        let Some(agent) = self.runtime.agents.get(&effect.agent) else { return out };
-        if call.purpose == Purpose::Route {
-            return out;
-        }
-        let hooks = &agent.agent.hooks;
-        let view = Self::view(agent, effect, call);
-        let calls = answer.blocks.iter().any(|b| matches!(b, Block::ToolCall { .. }));
-        let withheld = request.tools.specs.is_empty() && !agent.offered.specs.is_empty();
-        if calls && withheld {
-            out.tools = Tools::Withheld;
-        }
-        let reason = match call.purpose {
-            Purpose::Closing => Some(NoToolCalls::LimitReached),
-            _ if !calls => Some(NoToolCalls::NoneGenerated),
-            _ if withheld => Some(NoToolCalls::ToolsDisabled),
-            _ => None,
-        };
-        if hooks.should_continue(&view, answer) == Flow::Stop
-            || (reason.is_none() && hooks.process_tool_calls(&view, answer) == Flow::Stop)
-        {
-            out.stop = Some(StopHere);
-        }
-        let word = reason.map(|reason| hooks.on_no_tool_calls(&view, reason, answer));
-        match word {
-            Some(OnNoToolCalls::Nudge(text)) => out.nudge = Some(text),
-            // Without calls, the machine ends the loop on its own where nothing else is to be done first.
-            Some(OnNoToolCalls::Finish) if calls => out.stop = Some(StopHere),
-            Some(OnNoToolCalls::Finish) | None => {}
-        }
-        if !calls {
-            self.check_output(agent, call, answer, &mut out);
-        }
-        out
     }
 }
 

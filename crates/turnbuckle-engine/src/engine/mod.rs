@@ -9,7 +9,7 @@ pub use builder::EngineBuilder;
 pub use submission::{Submission, Submitted};
 
 use crate::attachments::{self, Attachment};
-use crate::domain::{Domain, DomainTurn, TurnInfo};
+use crate::domain::{Domain, TurnInfo};
 use crate::driver::{Control, TurnStream};
 use crate::pipeline::Allowances;
 use crate::runtime::{Assembler, Choices, Runtime, RuntimeError, Storage};
@@ -319,9 +319,8 @@ impl Engine {
         control: &Arc<Control>,
     ) -> Result<Runtime, RuntimeError> {
         let assembler = &self.0.assembler;
-        let domain_turn: Arc<dyn DomainTurn> =
-            Arc::from(assembler.domain.open_turn(state.domain().as_ref(), &info));
-        state.begin_turn(domain_turn.ambient());
+        let (domain_turn, ambient) = assembler.open_turn(state.domain().as_ref(), &info)?;
+        state.begin_turn(ambient);
         assembler.assemble(Choices {
             info,
             model: models.0,

@@ -3,6 +3,7 @@
 use super::allowances::Allowances;
 use super::hooks::{Hooks, NoHooks};
 use super::policy::Policy;
+use crate::agent::AgentHooks;
 use crate::tool::{ToolContext, ToolScope, Toolbox};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,6 +21,8 @@ pub struct PipelineEnv {
     pub policy: Arc<Policy>,
     /// What people said to be always allowed.
     pub allowances: Allowances,
+    /// The agent's hooks.
+    pub agent: Arc<dyn AgentHooks>,
     /// The domain's hooks.
     pub hooks: Arc<dyn Hooks>,
     /// Where data of this turn came from.
@@ -36,6 +39,7 @@ impl PipelineEnv {
             scope,
             policy: Arc::default(),
             allowances: Allowances::None,
+            agent: Arc::new(crate::agent::NoHooks),
             hooks: Arc::new(NoHooks),
             taints: Arc::default(),
             limits: PipelineLimits::default(),

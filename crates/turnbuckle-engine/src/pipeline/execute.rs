@@ -4,7 +4,7 @@ use super::cap::{Blob, cap_output, cap_view};
 use super::capture::capture;
 use super::digest::{digest, summary};
 use super::env::PipelineEnv;
-use super::hooks::{HookCall, Transformed, learn, reshape};
+use super::hooks::{HookCall, Transformed, handle, learn, reshape};
 use super::mint::mint;
 use super::run::run;
 use crate::tool::eventual::guarded_eventual;
@@ -116,7 +116,11 @@ async fn finish(
     let result =
         CallResult { output, model_view, summary, digest, captured: call.captured, cached: false };
     learn(&*env.hooks, call, &result, &mut directives).await;
-    let (result, captured) = match reshape(&*env.hooks, call, result).await {
+    let handled = match handle(&*env.agent, call, result, &mut directives).await {
+        Transformed::Success(result) => reshape(&*env.hooks, call, result).await,
+        failure => failure,
+    };
+    let (result, captured) = match handled {
         Transformed::Success(result) => {
             let captured = (result.output != captured).then_some(captured);
             (ExecuteResult::Success { result, directives }, captured)

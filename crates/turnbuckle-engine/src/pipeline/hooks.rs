@@ -1,6 +1,7 @@
-//! The domain's say in a call.
+//! The agent's and the domain's say in a call.
 
-use crate::tool::eventual::guarded_eventual;
+use crate::agent::{AgentHooks, Handled};
+use crate::tool::eventual::{Panic, guarded_eventual};
 use crate::tool::{Eventual, ToolContext, ToolContract};
 use serde_json::Value;
 use turnbuckle_core::error::{ToolError, ToolErrorCode};
@@ -80,17 +81,28 @@ pub struct NoHooks;
 
 impl Hooks for NoHooks {}
 
-/// Runs the hook on the arguments.
+/// Runs the agent's hook on the arguments.
+pub(super) async fn preprocess(
+    hooks: &dyn AgentHooks,
+    call: HookCall<'_>,
+) -> Result<Option<Value>, ToolError> {
+    let processed = guarded_eventual(|| hooks.preprocess_arguments(call)).await;
+    processed.unwrap_or_else(|panic| Err(unprepared("the agent's", &panic)))
+}
+
+/// Runs the domain's hook on the arguments.
 pub(super) async fn transform(
     hooks: &dyn Hooks,
     call: HookCall<'_>,
 ) -> Result<Option<Value>, ToolError> {
-    guarded_eventual(|| hooks.transform_tool_input(call)).await.unwrap_or_else(|panic| {
-        let text = format!(
-            "The call could not be prepared, since the domain's check of its input failed: {panic}"
-        );
-        Err(ToolError::new(ToolErrorCode::Panicked, text))
-    })
+    let transformed = guarded_eventual(|| hooks.transform_tool_input(call)).await;
+    transformed.unwrap_or_else(|panic| Err(unprepared("the domain's", &panic)))
+}
+
+fn unprepared(whose: &str, panic: &Panic) -> ToolError {
+    let text =
+        format!("The call could not be prepared, since {whose} check of its input failed: {panic}");
+    ToolError::new(ToolErrorCode::Panicked, text)
 }
 
 /// Runs the hook that learns; what it asks is added to what the tool asks.
@@ -108,20 +120,42 @@ pub(super) async fn learn(
     }
 }
 
-/// Runs the hook on the result.
+/// Runs the agent's hook on the result; what it asks is added to what the tool and the domain ask.
+pub(super) async fn handle(
+    hooks: &dyn AgentHooks,
+    call: HookCall<'_>,
+    result: CallResult,
+    directives: &mut Directives,
+) -> Transformed {
+    match guarded_eventual(|| hooks.handle_result(call, result)).await {
+        Ok(Handled { result, directives: more }) => {
+            merge(directives, more);
+            result
+        }
+        Err(panic) => unprocessed(call, &panic),
+    }
+}
+
+/// Runs the domain's hook on the result.
 pub(super) async fn reshape(
     hooks: &dyn Hooks,
     call: HookCall<'_>,
     result: CallResult,
 ) -> Transformed {
-    guarded_eventual(|| hooks.transform_tool_result(call, result)).await.unwrap_or_else(|panic| {
-        let tool = call.ctx.tool();
-        let text = format!("`{tool}` ran, but its result could not be processed: {panic}. Do not assume that it had no effect.");
-        Transformed::Failure { error: ToolError::new(ToolErrorCode::Panicked, text), output: None }
-    })
+    let reshaped = guarded_eventual(|| hooks.transform_tool_result(call, result)).await;
+    reshaped.unwrap_or_else(|panic| unprocessed(call, &panic))
 }
 
-/// The domain's word wins where only one can hold.
+/// What should be hidden may not be shown.
+fn unprocessed(call: HookCall<'_>, panic: &Panic) -> Transformed {
+    let tool = call.ctx.tool();
+    let text = format!(
+        "`{tool}` ran, but its result could not be processed: {panic}. Do not assume that it had no effect."
+    );
+    Transformed::Failure { error: ToolError::new(ToolErrorCode::Panicked, text), output: None }
+}
+
+/// Where only one word can hold, the later one does: the tool's, then the domain's, then the agent's.
 fn merge(into: &mut Directives, more: Directives) {
     let Directives { force_tool, add_context, plan, task, context_dropped: _ } = more;
     into.force_tool = force_tool.or(into.force_tool.take());

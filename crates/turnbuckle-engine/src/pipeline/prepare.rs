@@ -4,7 +4,7 @@ use super::amend::{amend, editable};
 use super::bind::bind;
 use super::digest::digest_args;
 use super::env::PipelineEnv;
-use super::hooks::{HookCall, transform};
+use super::hooks::{HookCall, preprocess, transform};
 use super::permission::{Permission, decide, denied};
 use super::validate::{check_bounds, validate};
 use crate::tool::ToolContext;
@@ -45,6 +45,10 @@ async fn check(
     match stage {
         PrepareStage::First => {
             let contract = entry.tool().contract();
+            let call = HookCall { ctx, contract, args, captured: false };
+            if let Some(changed) = preprocess(&*env.agent, call).await? {
+                *args = changed.into();
+            }
             let call = HookCall { ctx, contract, args, captured: false };
             if let Some(changed) = transform(&*env.hooks, call).await? {
                 *args = changed.into();

@@ -1,6 +1,7 @@
 //! The one place that assembles what a turn runs with: agents, models, tools, prompts. Chat, captured runs, evals and workflow
 //! nodes all come through here, so that what passes in one holds in the others.
 
+mod assemble;
 mod models;
 mod titles;
 
@@ -11,23 +12,21 @@ use crate::agent::Agent;
 use crate::domain::{Domain, DomainTurn, TurnInfo};
 use crate::kept;
 use crate::pipeline::{Allowances, PipelineEnv, Policy, Taints};
+use crate::tool::eventual::Panic;
 use crate::tool::toolbox::Offer;
 use crate::tool::{
-    Clock, ContextHandle, FnTool, Identity, RegisteredTool, Resources, Tool, ToolScope, Toolbox,
+    Clock, ContextHandle, FnTool, RegisteredTool, Resources, Tool, ToolScope, Toolbox,
 };
 use crate::trace::TraceContent;
-use models::{Role, Wishes, choose};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio_util::sync::CancellationToken;
-use turnbuckle_core::ids::{AgentName, ToolName};
+use turnbuckle_core::ids::AgentName;
 use turnbuckle_core::limits::TurnLimits;
-use turnbuckle_core::machine::{AgentSpec, RunMode, TurnSpec};
-use turnbuckle_core::message::UserMessage;
+use turnbuckle_core::machine::Routes;
 use turnbuckle_core::model::{ModelRef, SystemBlock, ToolSet};
-use turnbuckle_core::prompt::{self, PromptInput};
-use turnbuckle_core::tool::{Retention, ToolSpec};
-use turnbuckle_core::transcript::{Rules, ThinkingRule};
+use turnbuckle_core::tool::ToolSpec;
+use turnbuckle_core::transcript::Rules;
 use turnbuckle_models::alarm::Alarms;
 use turnbuckle_models::{Model, TokenMeter};
 use turnbuckle_store::Store;
@@ -53,6 +52,15 @@ pub enum RuntimeError {
     /// A tool's contract is not sound.
     #[error(transparent)]
     Tool(#[from] crate::tool::ToolboxError),
+    /// The product's own code for it, such as a domain or a section of a prompt, failed.
+    #[error("the product's own code failed when the turn was prepared: {0}")]
+    Panicked(String),
+}
+
+impl From<Panic> for RuntimeError {
+    fn from(panic: Panic) -> Self {
+        Self::Panicked(panic.0)
+    }
 }
 
 /// What does not change between turns.
@@ -165,6 +173,8 @@ pub struct Runtime {
     pub info: TurnInfo,
     /// Every agent that may run.
     pub agents: BTreeMap<AgentName, Box<AgentRuntime>>,
+    /// Which of them run for a message.
+    pub routes: Routes,
     /// The domain's part.
     pub domain_turn: Arc<dyn DomainTurn>,
     /// The model of the agent that the session talks to.
@@ -192,6 +202,7 @@ impl Runtime {
         error: &RuntimeError,
     ) -> Self {
         Self {
+            routes: Routes::single(info.agent.clone()),
             info,
             agents: BTreeMap::new(),
             domain_turn,
@@ -283,133 +294,6 @@ impl Assembler {
         self.titles = titles;
     }
 
-    /// Assembles what a turn runs with.
-    ///
-    /// # Errors
-    /// When an agent or a model of the route is not there.
-    pub fn assemble(&self, choices: Choices<'_>) -> Result<Runtime, RuntimeError> {
-        let lead = self.lead(&choices.info.agent);
-        let names = self.reachable(&choices.info.agent)?;
-        let mut agents = BTreeMap::new();
-        let mut replaced = None;
-        for name in names {
-            let role = if name == lead { Role::Lead } else { Role::Other };
-            let (runtime, gone) = self.assemble_agent(&name, role, &choices)?;
-            if role == Role::Lead {
-                replaced = gone;
-            }
-            agents.insert(name, Box::new(runtime));
-        }
-        let leader: Option<&AgentRuntime> = agents.get(&lead).map(|agent| &**agent);
-        let model = leader.map(|l| l.model.id().clone());
-        let titles = leader.and_then(|l| l.agent.titles.clone());
-        let titles = titles.unwrap_or_else(|| self.titles.clone());
-        let mut retention: BTreeMap<ToolName, Retention> = BTreeMap::new();
-        for tool in self.tools.values().flat_map(|own| &own.registered) {
-            let traits = &tool.tool().contract().traits;
-            if traits.retention != Retention::Keep {
-                retention.insert(traits.name.clone(), traits.retention);
-            }
-        }
-        let text_view = self.domain.text_view();
-        let history =
-            Rules { thinking: ThinkingRule::Drop, retention, text_view, ..Rules::default() };
-        let (info, domain_turn) = (choices.info, choices.domain_turn);
-        Ok(Runtime { info, agents, domain_turn, model, replaced, titles, history, broken: None })
-    }
-
-    /// The agent whose model a session with `agent` keeps: itself, or the first of its default route when it only names one.
-    fn lead(&self, agent: &AgentName) -> AgentName {
-        let routes = self.domain.routes(agent);
-        if routes.routes.values().flatten().any(|a| a == agent) {
-            return agent.clone();
-        }
-        let first = routes.routes.get(&routes.default).and_then(|route| route.first());
-        first.unwrap_or(agent).clone()
-    }
-
-    /// The agents a session with `agent` may run: those of its routes and their sub-agents.
-    fn reachable(&self, agent: &AgentName) -> Result<BTreeSet<AgentName>, RuntimeError> {
-        let routes = self.domain.routes(agent);
-        let mut open: Vec<AgentName> = routes.routes.into_values().flatten().collect();
-        open.extend(routes.supervisor);
-        let mut seen = BTreeSet::new();
-        while let Some(name) = open.pop() {
-            if !seen.insert(name.clone()) {
-                continue;
-            }
-            let agents = self.domain.agents();
-            let agent = agents.get(&name).ok_or_else(|| RuntimeError::NoAgent(name.clone()))?;
-            for tool in agent.tools() {
-                if let turnbuckle_core::tool::RunsOn::Agent(sub) =
-                    &tool.tool().contract().traits.runs_on
-                {
-                    open.push(sub.clone());
-                }
-            }
-        }
-        Ok(seen)
-    }
-
-    fn assemble_agent(
-        &self,
-        name: &AgentName,
-        role: Role,
-        choices: &Choices<'_>,
-    ) -> Result<(AgentRuntime, Option<Replaced>), RuntimeError> {
-        let agents = self.domain.agents();
-        let agent = agents.get(name).ok_or_else(|| RuntimeError::NoAgent(name.clone()))?.clone();
-        let info = &choices.info;
-        let toolbox = self.toolbox(name, choices)?;
-        let scope = Arc::new(ToolScope {
-            identity: Identity {
-                tenant: info.tenant.clone(),
-                user: info.user.clone(),
-                session: info.session.clone(),
-                turn: info.turn.clone(),
-                agent: name.clone(),
-                path: name.as_str().into(),
-            },
-            subject: choices.domain_turn.subject(),
-            context: choices.context.clone(),
-            clock: self.clock.clone(),
-            cancel: choices.cancel.clone(),
-            resources: self.resources.clone(),
-            progress: choices.progress.clone(),
-        });
-        let offered = self.offered(name, &toolbox, &scope);
-        let system = agent.prompt.assemble(&PromptInput {
-            mode: match info.mode {
-                RunMode::Interactive => prompt::RunMode::Interactive,
-                RunMode::Capture => prompt::RunMode::Autonomous,
-            },
-            surface: self.surface.clone(),
-            tools: offered.specs.iter().map(|s| s.name.clone()).collect(),
-            now: info.at,
-            time_zone: self.time_zone.clone(),
-            surroundings: info.surroundings.clone(),
-            caller: choices.domain_turn.caller(),
-            ..PromptInput::default()
-        });
-        let wishes = Wishes {
-            turn: choices.model,
-            session: choices.session_model,
-            agent: agent.model.as_ref(),
-            role,
-        };
-        let (model, replaced) = choose(&*self.models, wishes)?;
-        let mut env = PipelineEnv::new(toolbox, scope);
-        env.policy = self.policy.clone();
-        env.hooks = choices.domain_turn.clone();
-        env.taints = choices.taints.clone();
-        // Nobody answers for a person where there is none.
-        env.allowances = match info.mode {
-            RunMode::Interactive => choices.allowances.clone(),
-            RunMode::Capture => Allowances::None,
-        };
-        Ok((AgentRuntime { model, system, offered, env, agent }, replaced))
-    }
-
     /// The tools of an agent in a turn: its own, and those that exist only here and now.
     fn toolbox(
         &self,
@@ -495,48 +379,6 @@ impl Assembler {
         }
         sets.push(set.clone());
         set
-    }
-
-    /// What the machine decides by.
-    pub(crate) fn spec(
-        &self,
-        runtime: &Runtime,
-        user: UserMessage,
-        first_capture: u32,
-    ) -> TurnSpec {
-        let mut agents: BTreeMap<AgentName, Box<AgentSpec>> = runtime
-            .agents
-            .iter()
-            .map(|(name, agent)| {
-                let spec = AgentSpec {
-                    limits: agent.agent.limits.clone(),
-                    tools: agent.env.toolbox.traits(),
-                    policy: agent.agent.policy.clone(),
-                };
-                (name.clone(), Box::new(spec))
-            })
-            .collect();
-        let mut routes = self.domain.routes(&runtime.info.agent);
-        if runtime.broken.is_some() {
-            let agent = runtime.info.agent.clone();
-            routes = turnbuckle_core::machine::Routes::single(agent.clone());
-            let nothing = AgentSpec {
-                limits: Default::default(),
-                tools: Vec::new(),
-                policy: Default::default(),
-            };
-            agents.insert(agent, Box::new(nothing));
-        }
-        TurnSpec {
-            session: runtime.info.session.clone(),
-            turn: runtime.info.turn.clone(),
-            user,
-            mode: runtime.info.mode,
-            limits: self.limits.clone(),
-            agents,
-            routes,
-            first_capture,
-        }
     }
 }
 

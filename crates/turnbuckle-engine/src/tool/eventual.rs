@@ -59,6 +59,11 @@ pub(crate) fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, Panic> {
     catch_unwind(AssertUnwindSafe(work)).map_err(Panic::of)
 }
 
+/// Runs a future; a panic on the way becomes an error.
+pub(crate) async fn contained<F: Future>(work: F) -> Result<F::Output, Panic> {
+    AssertUnwindSafe(work).catch_unwind().await.map_err(Panic::of)
+}
+
 /// Runs code that is not ours to its end; a panic on the way becomes an error.
 pub(crate) async fn guarded_eventual<'a, T>(
     work: impl FnOnce() -> Eventual<'a, T>,

@@ -1,5 +1,6 @@
 //! Transform, bind, validate, amend.
 
+use crate::agent::AgentHooks;
 use crate::pipeline::testing::*;
 use crate::pipeline::{HookCall, Hooks, prepare};
 use crate::tool::toolbox::Offer;
@@ -284,6 +285,30 @@ async fn the_domain_adds_defaults_on_the_first_check_only() {
     );
     let verdict = check(&env, "send_mail", json!({"body": "panic"})).await;
     assert_eq!(refused(verdict).0, ToolErrorCode::Panicked);
+}
+
+#[tokio::test]
+async fn the_agent_has_its_say_before_the_domain() {
+    struct Signs;
+    impl AgentHooks for Signs {
+        fn preprocess_arguments<'a>(
+            &'a self,
+            call: HookCall<'a>,
+        ) -> Eventual<'a, Result<Option<Value>, ToolError>> {
+            let mut args = Value::clone(call.args);
+            assert_eq!(args.get("cc"), None, "the domain was first");
+            args["body"] = json!(format!("{}, the agent", args["body"].as_str().unwrap()));
+            Eventual::Ready(Ok(Some(args)))
+        }
+    }
+    let mut env = env([send()]);
+    env.agent = Arc::new(Signs);
+    env.hooks = Arc::new(Defaults);
+    let args = json!({"to": "a", "body": "x"});
+    let verdict = check(&env, "send_mail", args.clone()).await;
+    assert_eq!(verdict, runs(json!({"to": "a", "body": "x, the agent", "cc": "desk"})));
+    // After an approval the arguments are the person's.
+    assert_eq!(check_at(&env, "send_mail", args.clone(), approved(None)).await, runs(args));
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! Execute, predict, cap, digest, capture, hooks.
 
+use crate::agent::{AgentHooks, Handled};
 use crate::pipeline::testing::*;
 use crate::pipeline::{Blob, HookCall, Hooks, PipelineEnv, Transformed};
 use crate::tool::{
@@ -401,6 +402,42 @@ async fn the_domain_learns_from_successes_and_decides_what_is_seen() {
     assert_eq!(run("panic transform").await, failure(ToolErrorCode::Panicked, text));
 }
 
+/// Says what it saw, and forces a tool.
+struct Agent;
+
+impl AgentHooks for Agent {
+    fn handle_result<'a>(&'a self, _: HookCall<'a>, result: CallResult) -> Eventual<'a, Handled> {
+        let directives = Directives {
+            add_context: vec!["the agent".into()],
+            force_tool: Some("act".into()),
+            ..Directives::default()
+        };
+        let result = match result.output.as_str() {
+            Some("fail") => Transformed::Failure { error: ToolError::failed("no"), output: None },
+            _ => Transformed::Success(CallResult { output: json!("the agent's").into(), ..result }),
+        };
+        Eventual::Ready(Handled { result, directives })
+    }
+}
+
+#[tokio::test]
+async fn the_domain_learns_from_what_came_and_has_the_last_word_about_what_the_agent_made_of_it() {
+    let run = async |value: &str| {
+        let mut env = env([giving(json!(value))]);
+        (env.agent, env.hooks) = (Arc::new(Agent), Arc::new(Domain));
+        real(&env, "act", json!({})).await
+    };
+    let executed = run("ok").await;
+    let ExecuteResult::Success { result, directives } = executed.result else { panic!() };
+    assert_eq!(*result.output, json!("the agent's"));
+    assert_eq!(result.model_view.as_deref(), Some(&json!("seen")));
+    assert_eq!(directives.add_context, ["\"ok\"", "the agent"]);
+    assert_eq!(directives.force_tool, Some("act".into()));
+    assert_eq!(executed.captured.as_deref(), Some(&json!("ok")), "references lead to what came");
+    let failed = run("fail").await;
+    assert_eq!(failed.result, failure(ToolErrorCode::Failed, "no"));
+}
+
 #[tokio::test]
 async fn hooks_see_no_failures() {
     struct Strict;
@@ -420,8 +457,13 @@ async fn hooks_see_no_failures() {
             panic!("called")
         }
     }
+    impl AgentHooks for Strict {
+        fn handle_result<'a>(&'a self, _: HookCall<'a>, _: CallResult) -> Eventual<'a, Handled> {
+            panic!("called")
+        }
+    }
     let mut env = env([doing(|_| async { Err(ToolError::failed("no")) })]);
-    env.hooks = Arc::new(Strict);
+    (env.agent, env.hooks) = (Arc::new(Strict), Arc::new(Strict));
     assert_eq!(real(&env, "act", json!({})).await.result, failure(ToolErrorCode::Failed, "no"));
 }
 

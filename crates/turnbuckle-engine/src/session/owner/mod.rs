@@ -5,6 +5,7 @@ mod turn;
 use super::SessionState;
 use crate::driver::{ATTEMPTS, Control, DriveError, Driver, Outlet, patient, write};
 use crate::runtime::Assembler;
+use crate::tool::eventual::contained;
 use crate::trace;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -121,10 +122,13 @@ impl Owner {
         };
         let loaded = Self::load(parts.clone(), fence).await.map(Box::new);
         let (place, error) = match loaded {
-            Ok(mut owner) => match owner.work().await {
-                Ok(()) => return,
-                Err(e) => ((owner.at.take(), owner.next_seq), e),
-            },
+            Ok(mut owner) => {
+                let worked = contained(owner.work()).await;
+                match worked.unwrap_or_else(|panic| Err(DriveError::Panicked(panic.0))) {
+                    Ok(()) => return,
+                    Err(e) => ((owner.at.take(), owner.next_seq), e),
+                }
+            }
             Err(e) => ((None, 0), DriveError::Store(e)),
         };
         if matches!(error, DriveError::Store(StoreError::Fenced { .. })) {

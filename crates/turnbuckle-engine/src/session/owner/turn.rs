@@ -2,7 +2,7 @@
 
 use super::{Owner, Paused, Row, StoredTurn, TurnOptions};
 use crate::attachments;
-use crate::domain::TurnInfo;
+use crate::domain::{DomainTurn, PlainTurn, TurnInfo};
 use crate::driver::{ATTEMPTS, Conversation, DriveError, Driver, Untitled, Writer, patient};
 use crate::pipeline::{Allowances, Taints};
 use crate::runtime::{Choices, Replaced, Runtime, RuntimeError, Storage};
@@ -11,6 +11,7 @@ use crate::tool::ContextHandle;
 use futures_util::FutureExt;
 use std::sync::Arc;
 use turnbuckle_core::content::{Content, Media};
+use turnbuckle_core::context::Ambient;
 use turnbuckle_core::machine::{Input, MachineError, RunMode, Turn};
 use turnbuckle_core::message::{AssistantMessage, Message, UserMessage};
 use turnbuckle_core::model::ModelRef;
@@ -210,18 +211,28 @@ impl Owner {
     fn runtime(&self, info: TurnInfo, wanted: Wanted<'_>, begin: Begin<'_>) -> Runtime {
         let assembler = &self.parts.assembler;
         let domain_state = self.state.domain();
-        let domain_turn: Arc<dyn crate::domain::DomainTurn> =
-            Arc::from(assembler.domain.open_turn(domain_state.as_ref(), &info));
+        let (domain_turn, ambient, failed) = match assembler.open_turn(domain_state.as_ref(), &info)
+        {
+            Ok((turn, ambient)) => (turn, ambient, None),
+            Err(e) => (
+                Arc::new(PlainTurn(domain_state)) as Arc<dyn DomainTurn>,
+                Ambient::default(),
+                Some(e),
+            ),
+        };
         let message = match begin {
             Begin::Fresh => {
-                self.state.begin_turn(domain_turn.ambient());
+                self.state.begin_turn(ambient);
                 None
             }
             Begin::Continued(message, outputs) => {
-                self.state.resume_turn(domain_turn.ambient(), outputs);
+                self.state.resume_turn(ambient, outputs);
                 message
             }
         };
+        if let Some(failed) = failed {
+            return Runtime::broken(info, domain_turn, &failed);
+        }
         let taints: Arc<Taints> = Arc::default();
         let choices = Choices {
             model: wanted.turn,

@@ -1,5 +1,11 @@
 //! Agents: a prompt, tools, limits and hooks. Most set three fields.
 
+mod hooks;
+
+pub use hooks::{
+    AgentHooks, Charge, Flow, Handled, NoHooks, NoToolCalls, OnNoToolCalls, SendTools, StepView,
+};
+
 use crate::runtime::Titles;
 use crate::tool::{RegisteredTool, Tool, ToolboxError};
 use std::collections::BTreeMap;
@@ -8,7 +14,7 @@ use turnbuckle_core::context::InputBinding;
 use turnbuckle_core::ids::{AgentName, ToolName};
 use turnbuckle_core::limits::AgentLimits;
 use turnbuckle_core::machine::DataPolicy;
-use turnbuckle_core::model::{ModelRef, ModelResponse, ModelSettings, OutputSchema};
+use turnbuckle_core::model::{ModelRef, ModelSettings, OutputSchema};
 use turnbuckle_core::prompt::{Prompt, PromptError, Section, Tier};
 use turnbuckle_core::transcript::Item;
 
@@ -36,7 +42,23 @@ pub struct Agent {
     pub(crate) output: Option<OutputSchema>,
     pub(crate) policy: DataPolicy,
     pub(crate) hooks: Arc<dyn AgentHooks>,
-    pub(crate) examples: Vec<Item>,
+    pub(crate) examples: Examples,
+}
+
+/// Few-shot examples.
+#[derive(Clone, Default)]
+pub(crate) struct Examples {
+    any: Vec<Item>,
+    of_families: Vec<(String, Vec<Item>)>,
+}
+
+impl Examples {
+    /// Those for a model.
+    pub(crate) fn of(&self, model: &str) -> &[Item] {
+        let name = model.rsplit('/').next().unwrap_or(model).to_lowercase();
+        let own = self.of_families.iter().filter(|(family, _)| name.starts_with(family.as_str()));
+        own.max_by_key(|(family, _)| family.len()).map_or(&self.any, |(_, examples)| examples)
+    }
 }
 
 /// A tool of an agent with the workspace's bindings.
@@ -67,7 +89,7 @@ impl Agent {
             output: None,
             policy: DataPolicy::default(),
             hooks: Arc::new(NoHooks),
-            examples: Vec::new(),
+            examples: Examples::default(),
         }
     }
 
@@ -100,7 +122,7 @@ pub struct AgentBuilder {
     output: Option<OutputSchema>,
     policy: DataPolicy,
     hooks: Arc<dyn AgentHooks>,
-    examples: Vec<Item>,
+    examples: Examples,
 }
 
 impl AgentBuilder {
@@ -187,10 +209,18 @@ impl AgentBuilder {
         self
     }
 
-    /// Few-shot examples, put before the conversation.
+    /// Few-shot examples, put before the conversation, for models that have none of their own.
     #[must_use]
     pub fn examples(mut self, examples: Vec<Item>) -> Self {
-        self.examples = examples;
+        self.examples.any = examples;
+        self
+    }
+
+    /// Few-shot examples for a family of models, instead of those for any: for the models whose name, without what stands
+    /// before its last slash, begins with `family`, such as `claude` or `gpt-5`. Of several families the longest counts.
+    #[must_use]
+    pub fn examples_for(mut self, family: impl Into<String>, examples: Vec<Item>) -> Self {
+        self.examples.of_families.push((family.into().to_lowercase(), examples));
         self
     }
 
@@ -221,118 +251,3 @@ impl AgentBuilder {
         })
     }
 }
-
-/// What an agent's hooks see of a step.
-#[derive(Clone, Debug)]
-pub struct StepView<'a> {
-    /// The agent.
-    pub agent: &'a AgentName,
-    /// The index of the model call in its message.
-    pub iteration: u32,
-    /// Model calls of the agent before this one.
-    pub calls_made: u32,
-    /// Tool calls of the agent so far.
-    pub tool_calls_made: u32,
-    /// How often the agent answered without calling a tool when it should have, as far as its hooks said so.
-    pub attempt: u32,
-    /// The agent's limits.
-    pub limits: &'a AgentLimits,
-}
-
-/// What the model is told by default when it calls tools that it was not offered.
-const WITHHELD: &str =
-    "You had no tools for that answer, so nothing was called. Say in words what you can.";
-
-/// Why an answer has no tool calls that run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NoToolCalls {
-    /// The model asked for none.
-    NoneGenerated,
-    /// The agent is at its limit, so tools were withheld.
-    LimitReached,
-    /// The model asked for some, but tools were withheld from this call; see [`AgentHooks::should_send_tools`].
-    ToolsDisabled,
-}
-
-/// What to do about an answer without tool calls.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum OnNoToolCalls {
-    /// The answer stands, and the agent's loop ends with it.
-    Finish,
-    /// The model is told this and called again.
-    Nudge(String),
-}
-
-/// Whether the agent's loop goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flow {
-    /// It does.
-    Continue,
-    /// It ends with this answer; calls it asks for do not run.
-    Stop,
-}
-
-/// Whether tools are offered in a model call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SendTools {
-    /// They are.
-    Yes,
-    /// They are withheld.
-    No,
-}
-
-/// An agent's own decisions within the loop. The defaults do the right thing. Hooks are pure: they decide from what they are
-/// given, and their decisions are recorded.
-pub trait AgentHooks: Send + Sync {
-    /// Whether the loop goes on after an answer.
-    fn should_continue(&self, step: &StepView<'_>, answer: &ModelResponse) -> Flow {
-        let _ = (step, answer);
-        Flow::Continue
-    }
-
-    /// Whether tools are offered in the next model call. A model that calls one all the same is refused.
-    fn should_send_tools(&self, step: &StepView<'_>) -> SendTools {
-        let _ = step;
-        SendTools::Yes
-    }
-
-    /// Another model for the next call, for instance a cheaper one after retries.
-    fn select_model(&self, step: &StepView<'_>) -> Option<ModelRef> {
-        let _ = step;
-        None
-    }
-
-    /// A tool the next call must use.
-    fn force_tool(&self, step: &StepView<'_>) -> Option<ToolName> {
-        let _ = step;
-        None
-    }
-
-    /// What to do about an answer that runs no tools. By default it stands, unless the model asked for tools that were
-    /// withheld: then it is told so and called again.
-    fn on_no_tool_calls(
-        &self,
-        step: &StepView<'_>,
-        reason: NoToolCalls,
-        answer: &ModelResponse,
-    ) -> OnNoToolCalls {
-        let _ = (step, answer);
-        match reason {
-            NoToolCalls::NoneGenerated | NoToolCalls::LimitReached => OnNoToolCalls::Finish,
-            NoToolCalls::ToolsDisabled => OnNoToolCalls::Nudge(WITHHELD.to_owned()),
-        }
-    }
-
-    /// Sees the calls before any of them runs; may end the loop instead. Not asked about calls of tools that were withheld,
-    /// since none of them runs.
-    fn process_tool_calls(&self, step: &StepView<'_>, answer: &ModelResponse) -> Flow {
-        let _ = (step, answer);
-        Flow::Continue
-    }
-}
-
-/// The default hooks.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NoHooks;
-
-impl AgentHooks for NoHooks {}

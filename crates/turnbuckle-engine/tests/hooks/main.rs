@@ -1,7 +1,10 @@
 //! What the hooks of an agent decide, through the whole engine.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+mod calls;
+#[path = "../common/mod.rs"]
 mod common;
+mod panics;
 
 use common::*;
 use serde_json::{Value, json};
@@ -447,7 +450,7 @@ fn loud<S: Into<Scripted>>(turn: &LoudTurn, answers: impl IntoIterator<Item = S>
     Bench { engine, model, world, store }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_hook_at_the_end_runs_once_however_a_turn_ends_and_never_on_a_pause() {
     let turn = LoudTurn::default();
     let refused = ModelError::new(ModelErrorKind::Auth, "no such key");
