@@ -166,7 +166,7 @@ def main():
     args = p.parse_args()
     if not args.no_build:
         build("turnbuckle-bench")
-    count, seconds, runs = (4, 0.5, 2) if args.quick else (10, 1.0, 5)
+    count, seconds, runs = (8, 0.3, 2) if args.quick else (10, 1.0, 5)
     gates = Gates()
     mock = run.Service([run.MOCK], 0)
     try:
