@@ -3,8 +3,10 @@
 use crate::support::*;
 use reqwest::{Method, StatusCode};
 use serde_json::json;
+use turnbuckle_core::error::ToolErrorCode;
 use turnbuckle_core::event::EventKind;
 use turnbuckle_core::ids::SessionKey;
+use turnbuckle_core::message::CardStatus;
 use turnbuckle_models::scripted::{Scripted, text};
 use turnbuckle_server::dto::{QuotaOf, QuotaPer};
 use turnbuckle_server::quota::QuotaRule;
@@ -50,6 +52,33 @@ async fn a_turn_that_outlasts_the_shutdown_is_left_and_goes_on_with_the_next_wor
     let again = events(&again);
     assert_eq!(again[..], stored[again[0].seq as usize - 1..]);
     assert!(again.iter().any(|e| matches!(e.kind, EventKind::AssistantMessageResumed { .. })));
+}
+
+/// Nobody has to come for it: the worker settles a card whose time is up, and the turn goes on.
+#[tokio::test]
+async fn a_card_that_nobody_decides_in_time_expires_and_the_turn_comes_to_its_end() {
+    let answers = [calling("pay_at_once", json!({"amount": 5})), text("Nobody said yes in time.")];
+    let site = site(answers).start().await;
+    let session = site.session().await;
+    site.submit(&session, "Pay").await;
+    let over = async || {
+        let last = site.stored(&session).await.pop();
+        last.is_some_and(|e| matches!(e.kind, EventKind::TurnCompleted { .. }))
+    };
+    site.until(over).await;
+    let stored = site.stored(&session).await;
+    assert_eq!(folded(&stored), site.messages(&session).await);
+    let told = stored.iter().find_map(|e| match &e.kind {
+        EventKind::ApprovalDecided { decided, status, .. } => Some((*status, decided.by.clone())),
+        _ => None,
+    });
+    assert_eq!(told, Some((CardStatus::Expired, None)));
+    let failed = stored.iter().find_map(|e| match &e.kind {
+        EventKind::ToolCallFailed { error, .. } => Some(error.code),
+        _ => None,
+    });
+    assert_eq!(failed, Some(ToolErrorCode::Expired));
+    assert_eq!(site.world.all(), [] as [&str; 0]);
 }
 
 #[tokio::test]

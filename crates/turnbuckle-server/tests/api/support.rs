@@ -86,6 +86,13 @@ async fn pay(args: Payment, ctx: ToolContext) -> Result<Value, String> {
     Ok(json!({"paid": args.amount}))
 }
 
+/// Pays money, if somebody says so at once.
+#[tool(crate = turnbuckle_engine, approval = "always")]
+async fn pay_at_once(args: Payment, ctx: ToolContext) -> Result<Value, String> {
+    ctx.resource::<World>().map_err(|e| e.to_string())?.note(format!("pay {}", args.amount));
+    Ok(json!({"paid": args.amount}))
+}
+
 /// Waits until it may go on.
 #[tool(crate = turnbuckle_engine)]
 async fn wait(ctx: ToolContext) -> Result<Value, String> {
@@ -285,6 +292,7 @@ fn engine(
         .instructions("Be brief.")
         .tool(look_up())
         .tool(pay())
+        .tool(pay_at_once().configure(|c| c.expires_after(Duration::from_millis(1))))
         .tool(wait())
         .tool(start_report())
         .tool(ask_around())
