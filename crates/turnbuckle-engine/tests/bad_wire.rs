@@ -143,6 +143,7 @@ async fn line_ends_comments_unknown_events_and_cuts_within_characters() {
         frames.push(part);
         frames.push(": ping\n\n".to_owned());
         frames.push("event: weather\ndata: {\"sunny\": true, \"choices\": []}\n\n".to_owned());
+        frames.push("event: ping\ndata: hello\n\n".to_owned());
     }
     let frames: Vec<String> = frames.iter().map(|f| f.replace('\n', "\r\n")).collect();
     for size in [1, 7] {

@@ -95,6 +95,34 @@ async fn secrets_are_sent_but_never_written_or_printed() {
     }
 }
 
+/// Gateways quote what they were sent wherever they say what is wrong.
+#[tokio::test]
+async fn a_key_that_is_quoted_back_is_not_passed_on_in_any_error() {
+    let server = FakeModelServer::start().await;
+    let model = Arc::new(secret_endpoint(&with_secrets(config(&server)))).model("m");
+    let quoted = format!("bad key {KEY} of {HEADER}");
+    let told =
+        format!(r#"{{"error": {{"message": "{quoted}", "type": "{KEY}", "code": "{KEY}"}}}}"#);
+    let begun = r#"data: {"id":"c","choices":[{"index":0,"delta":{"content":"Hel"}}]}"#;
+    let ended = format!(
+        r#"data: {{"id":"c","choices":[{{"index":0,"delta":{{}},"finish_reason":"{KEY}"}}]}}"#
+    );
+    let answers = [
+        Reply::status(400).send(told.clone()),
+        Reply::status(200).send(told.clone()),
+        Reply::sse([format!("{begun}\n\n"), format!("data: {told}\n\n")]),
+        Reply::sse([format!("{begun}\n\n"), format!("data: {{{quoted}\n\n")]),
+        Reply::status(200).send(format!("<html>{quoted}</html>")),
+        Reply::sse([format!("{begun}\n\n"), format!("{ended}\n\n"), "data: [DONE]\n\n".into()]),
+    ];
+    for answer in answers {
+        server.enqueue(answer);
+        let seen = format!("{:?}", ask(&*model).await.result);
+        assert!(seen.contains("[secret]"), "{seen}");
+        assert!(!seen.contains("very-secret"), "{seen}");
+    }
+}
+
 #[test]
 fn a_cassette_that_is_none_is_refused_with_its_line() {
     let folder = tempfile::tempdir().unwrap();

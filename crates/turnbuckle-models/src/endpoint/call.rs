@@ -11,6 +11,7 @@ use tokio::sync::SemaphorePermit;
 use tokio::time::Instant;
 use turnbuckle_core::error::{ModelError, ModelErrorKind};
 use turnbuckle_core::model::{ModelDelta, ModelRequest, ModelResponse};
+use turnbuckle_core::usage::FinishReason;
 use turnbuckle_wire::{AnswerHead, Decoder};
 
 /// The most of an error's body that is read.
@@ -24,9 +25,36 @@ pub(super) async fn call(
     let encoded = endpoint.codec.encode(request)?;
     let admitted = enter(endpoint).await?;
     let sending = endpoint.transport.send(encoded);
-    let result = attempt(endpoint, sending, request, admitted.leave, sink).await;
+    let mut result = attempt(endpoint, sending, request, admitted.leave, sink).await;
+    match &mut result {
+        Ok(answer) => endpoint.veil_end(answer),
+        Err(failure) => {
+            endpoint.veil(&mut failure.error);
+            failure.partial.iter_mut().for_each(|partial| endpoint.veil_end(partial));
+        }
+    }
     admitted.learn(&request.model, result.as_ref().err().map(|failure| &failure.error));
     result
+}
+
+/// Some gateways quote the request's headers back, in whatever they say.
+impl Endpoint {
+    fn veil(&self, error: &mut ModelError) {
+        self.veil_text(&mut error.message);
+        error.code.iter_mut().for_each(|code| self.veil_text(code));
+    }
+
+    fn veil_end(&self, answer: &mut ModelResponse) {
+        if let FinishReason::Other(reason) = &mut answer.finish {
+            self.veil_text(reason);
+        }
+    }
+
+    fn veil_text(&self, text: &mut String) {
+        for secret in &self.secrets {
+            *text = secret.strip_from(text);
+        }
+    }
 }
 
 /// Leave to send something. What becomes of it is to be told, see [`Admitted::learn`].
@@ -74,7 +102,10 @@ pub(super) async fn exchange(
         let limit = usize::try_from(endpoint.max_response_bytes).unwrap_or(usize::MAX);
         reply.read(limit).await
     };
-    let result = within(endpoint.timeouts.first_byte(), exchanged).await;
+    let mut result = within(endpoint.timeouts.first_byte(), exchanged).await;
+    if let Err(error) = &mut result {
+        endpoint.veil(error);
+    }
     admitted.learn(model, result.as_ref().err());
     result
 }
@@ -233,10 +264,7 @@ pub(super) async fn refusal(endpoint: &Endpoint, reply: &mut Reply) -> ModelErro
     let head = AnswerHead { status: reply.status(), header: &header };
     let mut error = endpoint.codec.error(&head, &body);
     complete_error(&mut error, headers, SystemTime::now());
-    // Some gateways quote the request's headers back.
-    for secret in &endpoint.secrets {
-        error.message = secret.strip_from(&error.message);
-    }
+    endpoint.veil(&mut error);
     error
 }
 
