@@ -142,6 +142,26 @@ async fn a_tool_that_was_not_offered_in_this_call() {
     assert_eq!(world.all(), [] as [String; 0]);
 }
 
+/// The model is told of no tool that it cannot call, not even when it asks for one that there is not.
+#[tokio::test]
+async fn a_name_that_is_wrong_while_some_tools_are_not_offered() {
+    let world = World::default();
+    let domain = Agents::new([agent("main").build().unwrap()])
+        .with_resources(Resources::new().with(world.clone()));
+    let wrong = calling(&[("a", "look_upp", r#"{"key": "x"}"#)]);
+    let model = ScriptedModel::new("m", [wrong, text("No.")]);
+    let bench = Bench::with(model, |b| b.domain(Choosy(domain)));
+    let key = bench.session().await;
+    bench.say(&key, "look").await;
+    bench.check(&key).await;
+    let error = the_call(&bench.message(&key).await).error.clone().unwrap();
+    assert_eq!(error.code, UnknownTool);
+    let (_, named) = error.message.split_once("each: ").unwrap();
+    let named: Vec<_> = named.trim_end_matches('.').split(", ").collect();
+    assert!(named.contains(&"look_up") && named.contains(&"pay"), "{error}");
+    assert!(!named.contains(&"book") && !named.contains(&"tag"), "{error}");
+}
+
 #[tokio::test]
 async fn a_tool_that_panics() {
     let (bench, key) = one_bad_call("explode", "{}").await;

@@ -6,12 +6,16 @@ mod common;
 mod story;
 
 use common::*;
+use serde_json::json;
 use std::sync::Arc;
 use story::{Death, Dies, MortalStore, assert_same, check_world, essence, script, tell, told};
 use turnbuckle_core::error::ToolErrorCode;
 use turnbuckle_core::event::EventKind;
+use turnbuckle_core::message::{ClientTool, Surroundings};
+use turnbuckle_core::model::ModelRequest;
 use turnbuckle_core::outcome::{Outcome, TurnError};
-use turnbuckle_engine::{Engine, EngineError, Submission, drain};
+use turnbuckle_core::prompt::{Section, Tier};
+use turnbuckle_engine::{Agent, Engine, EngineError, Submission, drain};
 use turnbuckle_models::scripted::{Scripted, ScriptedModel, calls as calling, text};
 use turnbuckle_store::conformance::{Effect, FaultStore, Op, disk_full, gone};
 use turnbuckle_store::{MemoryStore, SessionKey, SqliteStore, Store, StoreError};
@@ -116,6 +120,60 @@ async fn a_call_that_is_cut_off_between_its_start_and_its_end_is_told_as_such() 
         let unknown = taken_up(|world| Death::Seen(world.clone(), what), &expected, name).await;
         assert_eq!(unknown, Some(vec![name.to_owned()]));
     }
+}
+
+/// The page and the tools of a turn are its own from its first moment, not those of the turn before.
+#[tokio::test]
+async fn a_turn_goes_on_where_it_was_asked_however_early_its_process_died() {
+    let on = |page: &str, text: &str| {
+        let tool = ClientTool {
+            name: format!("read_{page}").as_str().into(),
+            description: "Reads the page.".into(),
+            input_schema: json!({"type": "object", "properties": {}}).into(),
+        };
+        let surroundings = Surroundings {
+            page: Some(page.into()),
+            references: vec![json!({"on": page}).into()],
+            tools: vec![tool],
+        };
+        Submission { surroundings, ..Submission::new(text) }
+    };
+    let main = || {
+        [Agent::builder("main")
+            .section(Section::computed(Tier::Turn, "page", |input| {
+                input.surroundings.page.as_ref().map(|page| format!("page: {page}"))
+            }))
+            .tool(look_up())
+            .build()
+            .unwrap()]
+    };
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let (world, ids) = (World::default(), Ids::default());
+    let answers: [Scripted; 2] = [text("Orders.").into(), Scripted::Hang(text("Mail"))];
+    let model = Arc::new(ScriptedModel::new("m", answers).in_pieces_of(2));
+    let process = |model: Arc<ScriptedModel>| {
+        builder(model, &world, main()).shared_store(store.clone()).ids(ids.mint()).build().unwrap()
+    };
+    let first = process(model.clone());
+    let key = first.create_session("acme", "ada", "main").await.unwrap().key;
+    say(&first, &key, on("orders", "what is here?")).await;
+    let mut stream = first.submit(&key, on("mail", "and here?")).await.unwrap().stream().unwrap();
+    until(&mut stream, |kind| matches!(kind, EventKind::TextDelta { .. })).await;
+    stream.abandon();
+
+    let again = Arc::new(ScriptedModel::new("m", [text("Mail.")]));
+    let next = process(again.clone());
+    next.forfeit().await.unwrap();
+    drain(next.work(&key).stream().unwrap()).await;
+    check_session(&next, &key).await;
+    let (before, after) = (model.requests().pop().unwrap(), again.requests().pop().unwrap());
+    let names = |r: &ModelRequest| -> Vec<String> {
+        r.tools.specs.iter().map(|s| s.name.to_string()).collect()
+    };
+    assert!(names(&before).contains(&"read_mail".to_owned()));
+    assert_eq!(names(&after), names(&before));
+    assert!(format!("{:?}", before.system).contains("page: mail"));
+    assert_eq!(after.system, before.system);
 }
 
 /// What a turn of these tool rounds commits.

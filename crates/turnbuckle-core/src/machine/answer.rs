@@ -13,6 +13,8 @@ use crate::part::{InputKind, Part};
 use crate::usage::{FinishReason, IterationUsage, Purpose};
 
 const EMPTY: &str = "Your last answer was empty. Answer the user, or call a tool.";
+const CUT_THINKING: &str = "Your output limit ended your last answer while you were still thinking, so nothing was said. \
+Think less this time: answer the user, or call a tool.";
 const CUT: &str = "Your last answer was cut off by the output limit. Go on exactly where it stopped, and be brief.";
 const NUDGE: &str = "This task needs tools, and you have not used enough of them yet. Call the tool that fits now \
 instead of describing what you would do.";
@@ -147,6 +149,17 @@ impl Turn {
         if response.finish == FinishReason::Pause {
             return self.next_call(frame, out);
         }
+        if response.finish == FinishReason::Length {
+            let f = self.frame_mut(frame)?;
+            f.cut_answers += 1;
+            if f.cut_answers > retries {
+                let end = FrameEnd::Exhausted(ExhaustedReason::OutputLimit);
+                return self.end_frame(frame, end, out);
+            }
+            let text = if says_something { CUT } else { CUT_THINKING };
+            self.insert_input(frame, InputKind::Correction, text.to_owned(), out)?;
+            return self.next_call(frame, out);
+        }
         if !says_something {
             if response.finish == FinishReason::Refusal {
                 let message = "the model declined to answer and gave no reason";
@@ -162,16 +175,6 @@ impl Turn {
             return self.next_call(frame, out);
         }
         self.frame_mut(frame)?.bad_answers = 0;
-        if response.finish == FinishReason::Length {
-            let f = self.frame_mut(frame)?;
-            f.cut_answers += 1;
-            if f.cut_answers > retries {
-                let end = FrameEnd::Exhausted(ExhaustedReason::OutputLimit);
-                return self.end_frame(frame, end, out);
-            }
-            self.insert_input(frame, InputKind::Correction, CUT.to_owned(), out)?;
-            return self.next_call(frame, out);
-        }
         if let Some(text) = &answer.directives.nudge {
             self.frame_mut(frame)?.nudges += 1;
             self.insert_input(frame, InputKind::Nudge, text.clone(), out)?;

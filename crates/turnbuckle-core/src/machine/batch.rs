@@ -162,7 +162,8 @@ impl Turn {
     fn unknown_tool(&self, frame: usize, name: &ToolName) -> ToolError {
         let mut offered: Vec<&str> = Vec::new();
         if let Ok(agent) = self.agent(frame) {
-            offered.extend(agent.tools.iter().map(|t| t.name.as_str()));
+            let tools = agent.tools.iter().filter(|t| !agent.withheld.contains(&t.name));
+            offered.extend(tools.map(|t| t.name.as_str()));
         }
         let elsewhere = self.spec.agents.values().any(|a| a.tool(name).is_some());
         let (code, what) = if elsewhere {

@@ -234,6 +234,7 @@ impl Turn {
             after: attempt.after,
             calls_made: f.calls_made,
             tool_calls_made: f.tool_calls,
+            nudges: f.nudges,
             force_tool: forced,
             task: f.task.clone(),
         });

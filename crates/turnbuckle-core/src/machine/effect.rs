@@ -69,6 +69,9 @@ pub struct CallModel {
     pub calls_made: u32,
     /// Tool calls the agent has made so far.
     pub tool_calls_made: u32,
+    /// How often the agent was told so far to go on after an answer that was none yet.
+    #[serde(default)]
+    pub nudges: u32,
     /// A tool the domain forces next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub force_tool: Option<ToolName>,

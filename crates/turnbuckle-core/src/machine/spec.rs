@@ -51,6 +51,9 @@ pub struct AgentSpec {
     /// Its tools.
     #[serde(default)]
     pub tools: Vec<ToolTraits>,
+    /// Those of them that are not offered in this turn: the model is told of none that it cannot call.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub withheld: Vec<ToolName>,
     /// What is stored of its work.
     #[serde(default)]
     pub policy: DataPolicy,

@@ -1,6 +1,6 @@
 //! What stops a loop that gets nowhere: identical calls, calls that find nothing, streaks of failures and of repetitions.
 
-use crate::error::ToolError;
+use crate::error::{ToolError, ToolErrorCode};
 use crate::ids::ToolName;
 use crate::json::{Json, canonical};
 use serde::{Deserialize, Serialize};
@@ -121,7 +121,7 @@ impl IterationShape {
         let mut successes = BTreeSet::new();
         for (tool, args, error) in calls {
             match error {
-                Some(error) => failed.push((tool, normal_error(&error.message))),
+                Some(error) => failed.push((tool, normal_failure(error, args))),
                 None => {
                     let args = args.map(|a| canonical(a)).unwrap_or_default();
                     successes.insert(format!("{tool}\u{0}{args}"));
@@ -185,7 +185,40 @@ impl Streaks {
     }
 }
 
-/// An error without what changes when arguments are reworded: quoted text, numbers and case.
+/// The shortest argument, in characters, that is looked for in the text of an error.
+const SHORTEST_ECHO: usize = 3;
+
+/// A failure without what changes when arguments are reworded.
+fn normal_failure(error: &ToolError, args: Option<&Json>) -> String {
+    // What the model wrote is all there is to tell such errors apart.
+    if let ToolErrorCode::UnparsedArguments | ToolErrorCode::TruncatedArguments = error.code {
+        return format!("{:?}", error.code);
+    }
+    let mut echoes = Vec::new();
+    if let Some(args) = args {
+        collect_texts(args, &mut echoes);
+    }
+    // The longest first, since one may be part of another.
+    echoes.sort_by_key(|text| std::cmp::Reverse(text.len()));
+    let mut message = error.message.clone();
+    for text in echoes {
+        if text.chars().count() >= SHORTEST_ECHO && message.contains(text) {
+            message = message.replace(text, "\"\"");
+        }
+    }
+    normal_error(&message)
+}
+
+fn collect_texts<'a>(value: &'a Value, texts: &mut Vec<&'a str>) {
+    match value {
+        Value::String(text) => texts.push(text),
+        Value::Array(items) => items.iter().for_each(|v| collect_texts(v, texts)),
+        Value::Object(map) => map.values().for_each(|v| collect_texts(v, texts)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// An error without quoted text, numbers, words that hold a number such as ids, and case.
 fn normal_error(message: &str) -> String {
     let mut out = String::with_capacity(message.len());
     let mut quote: Option<char> = None;
@@ -206,10 +239,13 @@ fn normal_error(message: &str) -> String {
                     out.push('"');
                 }
                 c if c.is_ascii_digit() => {
-                    if !out.ends_with('#') {
-                        out.push('#');
-                    }
+                    // The word that it is in, as far as it has come.
+                    let kept = out.trim_end_matches(is_of_id).len();
+                    out.truncate(kept);
+                    out.push('#');
                 }
+                // The rest of such a word.
+                c if is_of_id(c) && out.ends_with('#') => {}
                 c if c.is_whitespace() => {
                     if !out.ends_with(' ') {
                         out.push(' ');
@@ -220,6 +256,11 @@ fn normal_error(message: &str) -> String {
         }
     }
     out
+}
+
+/// Whether a character may be part of an id.
+fn is_of_id(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '-' | '_' | '#')
 }
 
 /// Text without white space and emphasis, for telling repetitions.
@@ -294,6 +335,36 @@ mod tests {
             normal_error("No thread \"T-9941\"  in inbox 17")
         );
         assert_ne!(normal_error("no such thread"), normal_error("no such task"));
+        assert_eq!(
+            normal_error("Order ORD-9f3a was not found."),
+            normal_error("order ORD-77bc was not found.")
+        );
+        let uuids =
+            ["018f6c1e-77aa-7c3e-9a52-b1c2d3e4f5a6", "b7d0a3f2-0000-4e11-8c9d-0a1b2c3d4e5f"];
+        let [a, b] = uuids.map(|id| normal_error(&format!("{id}: no such row")));
+        assert_eq!(a, b);
+        assert_ne!(normal_error("order 5 is paid"), normal_error("order 5 is late"));
+    }
+
+    #[test]
+    fn failures_are_alike_when_they_only_echo_other_arguments() {
+        let failure = |code, message: &str, args: Value| {
+            normal_failure(&ToolError::new(code, message), Some(&args.into()))
+        };
+        let failed = ToolErrorCode::Failed;
+        assert_eq!(
+            failure(failed, "nobody is called Anna Petrova here", json!({"name": "Anna Petrova"})),
+            failure(failed, "nobody is called Bob here", json!({"name": "Bob", "team": "a"})),
+        );
+        assert_ne!(
+            failure(failed, "nobody is called Bob here", json!({"name": "Bob"})),
+            failure(failed, "Bob has left", json!({"name": "Bob"})),
+        );
+        let unparsed = ToolErrorCode::UnparsedArguments;
+        assert_eq!(
+            failure(unparsed, "not JSON. You wrote: {query: refund anna}", json!({})),
+            failure(unparsed, "not JSON. You wrote: {query: money back}", json!({})),
+        );
     }
 
     #[test]

@@ -7,7 +7,7 @@ use turnbuckle_core::event::EventKind;
 use turnbuckle_core::machine::*;
 use turnbuckle_core::model::Block;
 use turnbuckle_core::outcome::{AbortReason, ExhaustedReason, Outcome, TurnError};
-use turnbuckle_core::part::{InputKind, ToolCallStatus};
+use turnbuckle_core::part::{InputKind, Part, ToolCallStatus};
 use turnbuckle_core::usage::{FinishReason, Purpose, Usage};
 
 fn exhausted(reason: ExhaustedReason) -> Outcome {
@@ -475,6 +475,23 @@ fn an_answer_cut_by_its_limit_goes_on_and_ends_when_it_never_stops() {
     let sim = play(spec(vec![]), Scripted::new(vec![cut(), says("the end.")]));
     assert_eq!(texts(&sim), ["And then", "the end."]);
     let sim = play(spec(vec![]), Scripted::new(vec![cut(), cut(), cut()]));
+    assert_eq!(sim.turn.outcome(), Some(exhausted(ExhaustedReason::OutputLimit)));
+}
+
+/// It did not say nothing: it had no room to.
+#[test]
+fn an_answer_cut_while_the_model_thought_is_told_as_that_and_ends_at_the_limit() {
+    let cut = || Reply::Done(finished(vec![thinking("Let me see.")], FinishReason::Length));
+    let sim = play(spec(vec![]), Scripted::new(vec![cut(), says("Yes.")]));
+    check(&sim);
+    let told = sim.turn.message().unwrap().parts.iter().find_map(|part| match part {
+        Part::Input(input) => Some(input.content.text().into_owned()),
+        _ => None,
+    });
+    assert!(told.unwrap().contains("while you were still thinking"));
+    assert_eq!(sim.turn.outcome(), Some(Outcome::Completed));
+    let sim = play(spec(vec![]), Scripted::new(vec![cut(), cut(), cut()]));
+    check(&sim);
     assert_eq!(sim.turn.outcome(), Some(exhausted(ExhaustedReason::OutputLimit)));
 }
 

@@ -22,8 +22,10 @@ pub struct StepView<'a> {
     pub calls_made: u32,
     /// Tool calls of the agent so far.
     pub tool_calls_made: u32,
-    /// How often the agent answered without calling a tool when it should have, as far as its hooks said so.
+    /// Which attempt at this call it is, from 1: what came of those before was of no use.
     pub attempt: u32,
+    /// How often the agent was told to go on after an answer that was none yet, such as one without the tool calls it needs.
+    pub nudges: u32,
     /// The agent's limits.
     pub limits: &'a AgentLimits,
 }

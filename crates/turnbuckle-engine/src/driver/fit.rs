@@ -111,10 +111,14 @@ impl Driver {
         }
         let Err(problem) = check(&schema.schema, answer) else { return };
         let message = self.turn.messages().get(&call.message);
+        // Agents of a route share a message, and each may repair its own answer.
+        let first = call.iteration.saturating_sub(call.calls_made);
         let repaired = message.is_some_and(|m| {
             m.parts.iter().any(|part| match part {
                 Part::Input(p) => {
-                    p.kind == InputKind::Nudge && p.content.text().starts_with(REPAIR)
+                    p.iteration >= first
+                        && p.kind == InputKind::Nudge
+                        && p.content.text().starts_with(REPAIR)
                 }
                 _ => false,
             })

@@ -50,6 +50,7 @@ impl<'a> Asked<'a> {
                 calls_made: call.calls_made,
                 tool_calls_made: call.tool_calls_made,
                 attempt: call.attempt,
+                nudges: call.nudges,
                 limits: &agent.agent.limits,
             },
         }

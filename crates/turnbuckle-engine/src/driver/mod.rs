@@ -157,8 +157,12 @@ impl Driver {
         self.apply_input(input)?;
         let new = self.out.events.get(told..).unwrap_or_default();
         if let Some(context) = self.runtime.context() {
-            let kept = kept_outside(client.as_ref(), &self.turn, new);
-            kept.for_each(|kept| context.with(|store| kept.apply(store)));
+            for kept in kept_outside(client.as_ref(), &self.turn, new) {
+                if let Some(tool) = kept.tool() {
+                    self.runtime.taint(tool);
+                }
+                context.with(|store| kept.apply(store));
+            }
         }
         Ok(())
     }

@@ -212,7 +212,9 @@ impl Engine {
         decision: Decision,
         by: Option<UserId>,
     ) -> Result<Submitted, EngineError> {
-        self.in_time(key, card).await?;
+        if decision != Decision::Expire {
+            self.in_time(key, card).await?;
+        }
         self.post(key, Posted::Decision { card: card.clone(), decision, by }, None).await?;
         Ok(self.work(key))
     }

@@ -91,20 +91,6 @@ impl Default for PipelineLimits {
 pub struct Taints(Mutex<BTreeSet<Arc<str>>>);
 
 impl Taints {
-    /// The labels of calls that finished before the turn was taken up again.
-    pub fn of_finished<'a>(
-        toolbox: &Toolbox,
-        finished: impl IntoIterator<Item = &'a ToolName>,
-    ) -> Self {
-        let taints = Self::default();
-        for tool in finished {
-            if let Some(entry) = toolbox.get(tool.as_str()) {
-                taints.add(&entry.tool().contract().taints);
-            }
-        }
-        taints
-    }
-
     /// Adds labels.
     pub fn add(&self, labels: &[Arc<str>]) {
         if !labels.is_empty() {

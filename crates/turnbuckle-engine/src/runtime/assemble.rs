@@ -46,7 +46,7 @@ impl Assembler {
         let routes = self.domain.routes(&choices.info.agent);
         let lead = lead(&routes, &choices.info.agent);
         let names = self.reachable(&routes)?;
-        let mut agents = BTreeMap::new();
+        let mut agents: BTreeMap<AgentName, Box<AgentRuntime>> = BTreeMap::new();
         let mut replaced = None;
         for name in names {
             let role = if name == lead { Role::Lead } else { Role::Other };
@@ -61,9 +61,12 @@ impl Assembler {
         let titles = leader.and_then(|l| l.agent.titles.clone());
         let titles = titles.unwrap_or_else(|| self.titles.clone());
         let mut retention: BTreeMap<ToolName, Retention> = BTreeMap::new();
-        for tool in self.tools.values().flat_map(|own| &own.registered) {
-            let traits = &tool.tool().contract().traits;
-            if traits.retention != Retention::Keep {
+        // Those of other agents, too: a session may have been theirs before.
+        let own = self.tools.values().flat_map(|own| &own.registered);
+        let here = agents.values().flat_map(|agent| agent.env.toolbox.contracts());
+        for contract in own.map(|tool| tool.tool().contract()).chain(here) {
+            let traits = &contract.traits;
+            if traits.retention != Retention::Keep && !retention.contains_key(&traits.name) {
                 retention.insert(traits.name.clone(), traits.retention);
             }
         }
@@ -175,9 +178,15 @@ impl Assembler {
             .agents
             .iter()
             .map(|(name, agent)| {
+                let tools = agent.env.toolbox.traits();
+                // Both are in the toolbox's order.
+                let mut offered = agent.offered.specs.iter().peekable();
+                let withheld =
+                    tools.iter().filter(|t| offered.next_if(|o| o.name == t.name).is_none());
                 let spec = AgentSpec {
                     limits: agent.agent.limits.clone(),
-                    tools: agent.env.toolbox.traits(),
+                    withheld: withheld.map(|t| t.name.clone()).collect(),
+                    tools,
                     policy: agent.agent.policy.clone(),
                 };
                 (name.clone(), Box::new(spec))
@@ -188,6 +197,7 @@ impl Assembler {
             let nothing = AgentSpec {
                 limits: Default::default(),
                 tools: Vec::new(),
+                withheld: Vec::new(),
                 policy: Default::default(),
             };
             agents.insert(agent, Box::new(nothing));

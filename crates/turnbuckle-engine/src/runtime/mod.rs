@@ -21,7 +21,7 @@ use crate::trace::TraceContent;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio_util::sync::CancellationToken;
-use turnbuckle_core::ids::AgentName;
+use turnbuckle_core::ids::{AgentName, ToolName};
 use turnbuckle_core::limits::TurnLimits;
 use turnbuckle_core::machine::Routes;
 use turnbuckle_core::model::{ModelRef, SystemBlock, ToolSet};
@@ -193,6 +193,15 @@ impl Runtime {
     /// What the turn's tools and arguments refer to; all its agents share it.
     pub(crate) fn context(&self) -> Option<&ContextHandle> {
         self.agents.values().next().map(|agent| &agent.env.scope.context)
+    }
+
+    /// Puts a tool's labels on the turn, for what it gave outside of the pipeline or before the turn was taken up.
+    pub(crate) fn taint(&self, tool: &ToolName) {
+        for agent in self.agents.values() {
+            if let Some(entry) = agent.env.toolbox.get(tool.as_str()) {
+                agent.env.taints.add(&entry.tool().contract().taints);
+            }
+        }
     }
 
     /// A runtime that could not be assembled. A turn with it says why, so that the person is told.

@@ -19,6 +19,14 @@ pub(crate) enum Kept {
 }
 
 impl Kept {
+    /// The tool that an output is of.
+    pub(crate) const fn tool(&self) -> Option<&ToolName> {
+        match self {
+            Self::Output { tool, .. } => Some(tool),
+            Self::NoRoom => None,
+        }
+    }
+
     pub(crate) fn apply(self, context: &mut dyn ContextStore) {
         match self {
             // What is dropped for it the store tells when it is asked.

@@ -3,11 +3,11 @@
 //! A tool and its schemas are checked once, when it is registered; what differs by agent, workspace and turn
 //! is a thin layer around it.
 
-use super::Tool;
 use super::checker::Checker;
 use super::context::ToolScope;
 use super::eventual::guarded;
 use super::schema::known_names;
+use super::{Tool, ToolContract};
 use serde_json::Value;
 use std::fmt;
 use std::sync::Arc;
@@ -289,7 +289,12 @@ impl Toolbox {
 
     /// What the machine must know of all tools.
     pub fn traits(&self) -> Vec<ToolTraits> {
-        self.entries.iter().map(|e| e.tool().contract().traits.clone()).collect()
+        self.contracts().map(|contract| contract.traits.clone()).collect()
+    }
+
+    /// What every tool declares, offered or not.
+    pub fn contracts(&self) -> impl Iterator<Item = &ToolContract> {
+        self.entries.iter().map(|e| e.tool().contract())
     }
 
     /// The tools the model is offered, in their stable order.

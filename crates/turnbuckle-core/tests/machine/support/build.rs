@@ -30,7 +30,12 @@ pub fn user(id: &str, text: &str) -> UserMessage {
 }
 
 pub fn agent(tools: Vec<ToolTraits>) -> Box<AgentSpec> {
-    Box::new(AgentSpec { limits: AgentLimits::default(), tools, policy: DataPolicy::default() })
+    Box::new(AgentSpec {
+        limits: AgentLimits::default(),
+        tools,
+        withheld: Vec::new(),
+        policy: DataPolicy::default(),
+    })
 }
 
 /// A turn of the agent `main` with these tools.

@@ -1,7 +1,7 @@
 //! Who is asked, and what is forbidden.
 
 use crate::pipeline::testing::*;
-use crate::pipeline::{Allowances, PipelineEnv, Policy, PolicyDecision, Rule, Taints};
+use crate::pipeline::{Allowances, PipelineEnv, Policy, PolicyDecision, Rule};
 use crate::tool::{Approval, Clock, FnTool, ToolScope};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -206,8 +206,7 @@ async fn a_person_is_asked_while_what_they_allowed_cannot_be_read() {
 
 #[tokio::test]
 async fn tainted_data_asks_even_where_always_was_said() {
-    let web = FnTool::elsewhere(crate::tool::ToolContract::new("web").taint("untrusted"));
-    let mut env = env([send(), web]);
+    let mut env = env([send()]);
     env.policy = Arc::new(
         serde_json::from_value(json!({"rules": [
             {"taint": "untrusted", "tool": "send_*", "decision": "ask"},
@@ -216,7 +215,7 @@ async fn tainted_data_asks_even_where_always_was_said() {
     );
     env.allowances = allowed([always("send_mail")]).await;
     assert_eq!(fate(&env, json!({"to": "a"})).await, "run");
-    env.taints = Arc::new(Taints::of_finished(&env.toolbox, [&"web".into()]));
+    env.taints.add(&["untrusted".into()]);
     assert_eq!(fate(&env, json!({"to": "a"})).await, "ask");
 }
 

@@ -4,7 +4,7 @@ use super::{Owner, Paused, Row, StoredTurn, TurnOptions};
 use crate::attachments;
 use crate::domain::{DomainTurn, PlainTurn, TurnInfo};
 use crate::driver::{ATTEMPTS, Conversation, DriveError, Driver, Untitled, Writer, patient};
-use crate::pipeline::{Allowances, Taints};
+use crate::pipeline::Allowances;
 use crate::runtime::{Choices, Replaced, Runtime, RuntimeError, Storage};
 use crate::session::recall::{self, Kept};
 use crate::tool::ContextHandle;
@@ -13,9 +13,8 @@ use std::sync::Arc;
 use turnbuckle_core::content::{Content, Media};
 use turnbuckle_core::context::Ambient;
 use turnbuckle_core::machine::{Input, MachineError, RunMode, Turn};
-use turnbuckle_core::message::{AssistantMessage, Message, UserMessage};
+use turnbuckle_core::message::{Message, UserMessage};
 use turnbuckle_core::model::ModelRef;
-use turnbuckle_core::part::ToolCallStatus;
 use turnbuckle_core::title::first_message;
 use turnbuckle_core::transcript::{Rules, Transcript};
 use turnbuckle_store::{Delivery, KeptModel, OpenTurn, Posted, StoreError, TurnLog};
@@ -151,6 +150,8 @@ impl Owner {
     pub(super) fn rebuild(&self, log: &TurnLog) -> Result<(Turn, Runtime), String> {
         let stored: StoredTurn =
             serde_json::from_str(&log.turn.spec).map_err(|e| corrupt("turn", e).report())?;
+        // The turn's own, which a process that ended in its midst may not have stored with the session yet.
+        self.state.set_surroundings(stored.spec.user.surroundings.clone());
         let info = self.info(&stored.spec.user, stored.spec.mode, stored.account);
         let (turn, outputs) = recall::rebuild(stored.spec, &log.journal)
             .map_err(|e| format!("its journal does not fit what it began with: {e}"))?;
@@ -160,7 +161,7 @@ impl Owner {
         if wanted.turn.is_some() && self.parts.assembler.models.resolve(wanted.turn).is_err() {
             wanted = Wanted { turn: None, kept: wanted.turn };
         }
-        let runtime = self.runtime(info, wanted, Begin::Continued(turn.message(), outputs));
+        let runtime = self.runtime(info, wanted, Begin::Continued(outputs));
         Ok((turn, runtime))
     }
 
@@ -208,7 +209,7 @@ impl Owner {
         }
     }
 
-    fn runtime(&self, info: TurnInfo, wanted: Wanted<'_>, begin: Begin<'_>) -> Runtime {
+    fn runtime(&self, info: TurnInfo, wanted: Wanted<'_>, begin: Begin) -> Runtime {
         let assembler = &self.parts.assembler;
         let domain_state = self.state.domain();
         let (domain_turn, ambient, failed) = match assembler.open_turn(domain_state.as_ref(), &info)
@@ -220,20 +221,18 @@ impl Owner {
                 Some(e),
             ),
         };
-        let message = match begin {
-            Begin::Fresh => {
-                self.state.begin_turn(ambient);
-                None
-            }
-            Begin::Continued(message, outputs) => {
+        // What the turn read before counts for the workspace's rules from here on, too.
+        let mut read = Vec::new();
+        match begin {
+            Begin::Fresh => self.state.begin_turn(ambient),
+            Begin::Continued(outputs) => {
+                read = outputs.iter().filter_map(|kept| kept.tool().cloned()).collect();
                 self.state.resume_turn(ambient, outputs);
-                message
             }
-        };
+        }
         if let Some(failed) = failed {
             return Runtime::broken(info, domain_turn, &failed);
         }
-        let taints: Arc<Taints> = Arc::default();
         let choices = Choices {
             model: wanted.turn,
             session_model: wanted.kept,
@@ -242,15 +241,13 @@ impl Owner {
             domain_turn: domain_turn.clone(),
             cancel: self.parts.control.cancel_token(),
             progress: self.parts.control.clone(),
-            taints: taints.clone(),
+            taints: Arc::default(),
             allowances: Allowances::Kept(self.parts.store.clone()),
             info: info.clone(),
         };
         match assembler.assemble(choices) {
             Ok(runtime) => {
-                if let Some(message) = message {
-                    taint(&runtime, &taints, message);
-                }
+                read.iter().for_each(|tool| runtime.taint(tool));
                 runtime
             }
             Err(e) => Runtime::broken(info, domain_turn, &e),
@@ -310,20 +307,6 @@ impl Owner {
     }
 }
 
-/// What the turn read before it paused still counts for the workspace's rules.
-fn taint(runtime: &Runtime, taints: &Taints, message: &AssistantMessage) {
-    for call in message.calls() {
-        if call.status == ToolCallStatus::Completed {
-            let entries =
-                runtime.agents.values().filter_map(|a| a.env.toolbox.get(call.name.as_str()));
-            entries.for_each(|entry| taints.add(&entry.tool().contract().taints));
-        }
-        if let Some(child) = &call.child {
-            taint(runtime, taints, child);
-        }
-    }
-}
-
 /// Which models a turn may run with.
 #[derive(Clone, Copy)]
 struct Wanted<'a> {
@@ -346,10 +329,10 @@ fn tell_replaced(driver: &mut Driver) -> Result<(), DriveError> {
 }
 
 /// How a turn's runtime comes to be.
-enum Begin<'a> {
+enum Begin {
     Fresh,
-    /// With its message so far, and what its context store was told.
-    Continued(Option<&'a AssistantMessage>, Vec<Kept>),
+    /// With what its context store was told.
+    Continued(Vec<Kept>),
 }
 
 /// The conversation before the turn, as models read it.
