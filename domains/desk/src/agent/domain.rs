@@ -1,7 +1,7 @@
 //! The domain: the desk's agents with their tools, prompts and routes.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use serde_json::Value;
 use turnbuckle::agent::AgentError;
@@ -17,6 +17,7 @@ use super::capability::{Registry, RegistryError};
 use super::members::{Directory, Users, right_for};
 use super::prefill::referred;
 use super::references::text_view;
+use super::snapshots::Seen;
 use super::turn::DeskTurn;
 use super::{AGENT, MAIL_PAGE, PAGES, capabilities, prompt};
 use crate::desk::Desk;
@@ -230,7 +231,7 @@ impl Domain for DeskDomain {
         Resources::new().with(self.desk.clone()).with(self.users.clone())
     }
 
-    fn open_turn(&self, _: Option<&Value>, info: &TurnInfo) -> Box<dyn DomainTurn> {
+    fn open_turn(&self, state: Option<&Value>, info: &TurnInfo) -> Box<dyn DomainTurn> {
         let directory = self.directory();
         Box::new(DeskTurn {
             registry: self.registry.clone(),
@@ -238,6 +239,7 @@ impl Domain for DeskDomain {
             person: directory.person(&self.users, &info.user).map(|person| person.to_json()),
             references: referred(&info.surroundings.references),
             info: info.clone(),
+            seen: Mutex::new(Seen::carried(state)),
         })
     }
 

@@ -1,7 +1,7 @@
 //! The desk's part in one turn: who it is for, what the page and mentions fill in, what its answer
 //! shows.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value, json};
 use turnbuckle::core::context::Ambient;
@@ -28,6 +28,8 @@ pub(super) struct DeskTurn {
     /// Who the prompt says the agent acts for.
     pub(super) person: Option<Value>,
     pub(super) references: Vec<Referred>,
+    /// The records that earlier turns saw, and in the end those of this one as well.
+    pub(super) seen: Mutex<Seen>,
 }
 
 impl Hooks for DeskTurn {
@@ -41,6 +43,10 @@ impl Hooks for DeskTurn {
 }
 
 impl DomainTurn for DeskTurn {
+    fn state(&self) -> Option<Value> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).to_carry()
+    }
+
     fn ambient(&self) -> Ambient {
         let mut ambient = Ambient::default();
         ambient.sys.insert("userId".to_owned(), json!(self.info.user).into());
@@ -58,7 +64,8 @@ impl DomainTurn for DeskTurn {
     }
 
     fn post_process(&self, message: &AssistantMessage) -> FinalChanges {
-        let seen = Seen::in_message(message);
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.add_message(message);
         let mut changes = FinalChanges::default();
         for (index, part) in message.parts.iter().enumerate() {
             let (Some(text), Ok(index)) = (part.as_text(), u32::try_from(index)) else { continue };

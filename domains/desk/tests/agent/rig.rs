@@ -123,6 +123,11 @@ impl Rig {
         user: &str,
     ) -> Self {
         let engine = Engine::builder().domain(domain).model(model).build().unwrap();
+        Self::on(desk, engine, user).await
+    }
+
+    /// A new session on an engine.
+    pub async fn on(desk: Desk, engine: Engine, user: &str) -> Self {
         let session = engine.create_session("bramling", user, AGENT).await.unwrap();
         Self { desk, engine, key: session.key }
     }
