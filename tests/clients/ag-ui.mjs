@@ -184,6 +184,24 @@ const scenarios = {
     const second = await run(client, { tools });
     return { pending: first.pending, first: first.outcome, second: second.outcome, asked, messages: client.messages };
   },
+
+  // Tools of the front end that a person must allow first.
+  async approved_client_tools() {
+    const parameters = { type: "object", properties: { page: { type: "string" } }, required: ["page"] };
+    const tools = [{ name: "open_page", description: "Opens a page.", parameters }];
+    const client = agent([says("Show me")]);
+    const first = await run(client, { tools });
+    const answers = first.interrupts.map((interrupt) => resume(interrupt, { approved: true }).resume[0]);
+    const second = await run(client, { tools, resume: answers });
+    for (const call of client.messages.flatMap((message) => message.toolCalls ?? [])) {
+      const content = call.function.name === "open_page" ? JSON.stringify({ opened: true }) : "A form.";
+      client.addMessage({ id: randomUUID(), role: "tool", toolCallId: call.id, content });
+    }
+    const third = await run(client, { tools });
+    const outcomes = [first, second, third].map((heard) => heard.outcome);
+    const errors = [first, second, third].flatMap((heard) => heard.errors);
+    return { outcomes, errors, pending: second.pending, messages: client.messages };
+  },
 };
 
 await play(scenarios, scenario);

@@ -235,7 +235,7 @@ impl Api {
     /// Answers a card once: the same answer again changes nothing.
     ///
     /// # Errors
-    /// `already_decided` for another answer; those of [`decide`](Self::decide) and [`tool_result`](Self::tool_result).
+    /// `already_decided` for another answer; those of [`decide`](Self::decide) and [`result_of_card`](Self::result_of_card).
     pub(crate) async fn reply(&self, caller: &Caller, card: &Card, reply: Reply) -> Answer<()> {
         let id = card.message.id.as_str();
         let SystemBody::Approval(body) = &card.message.body else {
@@ -253,7 +253,7 @@ impl Api {
             }
             (Reply::Result(new), Asks::ClientResult) => {
                 let key = once(&["result", id, &json!(new).to_string()]);
-                self.tool_result(&caller.who, body.call.as_str(), new, Some(key)).await.map(drop)
+                self.result_of_card(&caller.who, &card.message.id, new, Some(key)).await.map(drop)
             }
             _ => Err(Problem::new(Code::WrongAnswer, "The card asks for something else.")),
         }

@@ -15,11 +15,13 @@ use turnbuckle_core::error::ToolError;
 use turnbuckle_core::ids::{CallId, MessageId};
 use turnbuckle_core::json::Json;
 use turnbuckle_core::machine::{Decision, Input};
-use turnbuckle_core::message::SystemBody;
+use turnbuckle_core::message::{Asks, CardStatus, SystemBody};
 use turnbuckle_store::{Card, CardQuery, CardStanding, Cursor, Posted, Session};
 
 /// Characters of a reason or of an error of the front end.
 const REASON: usize = 4000;
+/// Cards of a session that are read at once.
+const CARDS: u32 = 200;
 
 impl Api {
     /// Cards, oldest first: of the caller's sessions, for an approver of the whole tenant.
@@ -148,8 +150,62 @@ impl Api {
         new: NewToolResult,
         idempotency_key: Option<String>,
     ) -> Answer<Answered> {
-        let card = CallId::from(call).card();
-        let (card, session) = self.card(who, &card, Want::Talk).await?;
+        let (first, session) = self.card(who, &CallId::from(call).card(), Want::Talk).await?;
+        let card = self.last_card(first).await?;
+        if awaits_approval(&card) {
+            let what = "The front end has not been asked for the result yet: a person's approval comes first.";
+            return Err(Problem::new(Code::WrongAnswer, what));
+        }
+        self.take_result(who, card, session, new, idempotency_key).await
+    }
+
+    /// Stores the result that a card asks for, as [`tool_result`](Self::tool_result) does.
+    ///
+    /// # Errors
+    /// As [`decide`](Self::decide).
+    pub(crate) async fn result_of_card(
+        &self,
+        who: &Principal,
+        id: &MessageId,
+        new: NewToolResult,
+        idempotency_key: Option<String>,
+    ) -> Answer<Answered> {
+        let (card, session) = self.card(who, id, Want::Talk).await?;
+        self.take_result(who, card, session, new, idempotency_key).await
+    }
+
+    /// The card of a call by which it was asked about last. A tool of the front end that also needs approval has one for each
+    /// question, and only the last, which asks for the result, can take it.
+    pub(crate) async fn last_card(&self, first: Card) -> Answer<Card> {
+        let Some((call, Asks::Decision)) = question(&first) else { return Ok(first) };
+        let (call, message) = (call.clone(), &first.message);
+        let mut query = CardQuery {
+            session: Some(first.session.id.clone()),
+            after: Some(Cursor { at: message.at, id: message.id.to_string() }),
+            limit: CARDS,
+            ..CardQuery::of(first.session.tenant.clone())
+        };
+        let mut last = first;
+        loop {
+            let page = self.store().cards(query.clone()).await?;
+            let same = |card: &Card| question(card).is_some_and(|(about, _)| *about == call);
+            last = page.items.into_iter().rfind(same).unwrap_or(last);
+            let asks_for_result = matches!(question(&last), Some((_, Asks::ClientResult)));
+            match page.next {
+                Some(next) if !asks_for_result => query.after = Some(next),
+                _ => return Ok(last),
+            }
+        }
+    }
+
+    async fn take_result(
+        &self,
+        who: &Principal,
+        card: Card,
+        session: Session,
+        new: NewToolResult,
+        idempotency_key: Option<String>,
+    ) -> Answer<Answered> {
         let result = match (new.output, new.error) {
             (Some(output), None) => Ok(output),
             (None, Some(error)) if error.message.chars().count() <= REASON => {
@@ -206,6 +262,25 @@ impl Api {
         card.in_time(self.now()).map_err(Problem::from)?;
         self.post(&session.key, input, idempotency_key).await?;
         Ok(answered(card, session))
+    }
+}
+
+/// Whether a card asks for a decision by which the call may still go on: the result is asked for by another card, later.
+fn awaits_approval(card: &Card) -> bool {
+    match &card.message.body {
+        SystemBody::Approval(body) => {
+            let open = matches!(body.status, CardStatus::Pending | CardStatus::Approved);
+            open && body.asks == Asks::Decision
+        }
+        SystemBody::Note { .. } => false,
+    }
+}
+
+/// What a card asks, about which call.
+fn question(card: &Card) -> Option<(&CallId, Asks)> {
+    match &card.message.body {
+        SystemBody::Approval(body) => Some((&body.call, body.asks)),
+        SystemBody::Note { .. } => None,
     }
 }
 

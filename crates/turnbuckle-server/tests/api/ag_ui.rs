@@ -315,6 +315,34 @@ async fn tools_of_the_front_end_are_run_by_it() {
     }
 }
 
+#[tokio::test]
+async fn tools_of_the_front_end_that_need_approval_get_their_results_after_it() {
+    if !installed() {
+        return;
+    }
+    for (package, version) in CLIENTS {
+        let both = calls(&[("a", "open_page", r#"{"page": "mail"}"#), ("b", "read_screen", "{}")]);
+        let site = site([both, text("It shows a form.")]);
+        let site = site.asking_about(&["open_page", "read_screen"]).start().await;
+        let told = start(&site, package, "approved_client_tools").done().await;
+        assert_eq!(told["errors"], json!([]));
+        assert_eq!(told["outcomes"], json!(["interrupt", "success", "success"]));
+        if version.is_some() {
+            assert_eq!(told["pending"].as_array().unwrap().len(), 2, "{told}");
+        }
+        assert_eq!(
+            brief(&told["messages"]),
+            [
+                "user: Show me",
+                r#"assistant: open_page{"page":"mail"} read_screen{}"#,
+                r#"tool: {"opened":true}"#,
+                "tool: A form.",
+                "assistant: It shows a form.",
+            ]
+        );
+    }
+}
+
 /// The events of a run with this transcript, without a client that has a transcript of its own.
 async fn run(site: &Site, thread: &str, messages: Value) -> Vec<Value> {
     let input = json!({

@@ -4,7 +4,7 @@ use crate::support::*;
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use turnbuckle_core::message::Message;
-use turnbuckle_models::scripted::text;
+use turnbuckle_models::scripted::{calls, text};
 
 async fn until_paused(site: &Site, session: &str) -> Value {
     let frames = site.say(session, "Pay").await;
@@ -171,6 +171,126 @@ async fn a_tool_of_the_front_end_gets_its_result_once() {
     assert_eq!(frames.last().unwrap().json()["outcome"]["status"], "completed");
     let (status, problem) = site.post(&path, json!({"output": null})).await;
     assert_eq!((status, &problem["code"]), (StatusCode::CONFLICT, &json!("already_decided")));
+}
+
+/// Decides about a card, and reads to where the turn rests again; how it does.
+async fn approve(site: &Site, card: &Value) -> Value {
+    let path = format!("/v1/approvals/{}", card["id"].as_str().unwrap());
+    let request = site.request(Method::POST, &path).json(&json!({"decision": "approve"}));
+    let frames = Sse::open(request).await.rest().await;
+    frames.last().unwrap().json()["outcome"]["status"].clone()
+}
+
+/// Gives the result of a call, and reads to where the turn rests again; how it does.
+async fn give(site: &Site, call: &Value, output: &str) -> Value {
+    let path = format!("/v1/tool-results/{}", call.as_str().unwrap());
+    let request = site.request(Method::POST, &path).json(&json!({"output": output}));
+    let frames = Sse::open(request).await.rest().await;
+    frames.last().unwrap().json()["outcome"]["status"].clone()
+}
+
+#[tokio::test]
+async fn a_tool_of_the_front_end_that_needs_approval_gets_its_result_after_it() {
+    let site = site([calling("read_screen", json!({})), text("I see a cat.")]);
+    let site = site.asking_about(&["read_screen"]).start().await;
+    let session = site.session().await;
+    let asked = until_paused(&site, &session).await;
+    assert_eq!(asked["asks"], "decision");
+    let path = format!("/v1/tool-results/{}", asked["call"].as_str().unwrap());
+    let (status, problem) = site.post(&path, json!({"output": "A cat."})).await;
+    assert_eq!((status, &problem["code"]), (StatusCode::CONFLICT, &json!("wrong_answer")));
+
+    assert_eq!(approve(&site, &asked).await, "paused");
+    let card = site.card().await;
+    assert_eq!((&card["asks"], &card["call"]), (&json!("client_result"), &asked["call"]));
+    assert_ne!(card["id"], asked["id"]);
+    assert_eq!(give(&site, &card["call"], "A cat.").await, "completed");
+
+    let (status, again) = site.post(&path, json!({"output": "A cat."})).await;
+    assert_eq!((status, &again["approval"]), (StatusCode::ACCEPTED, &card["id"]));
+    let (status, problem) = site.post(&path, json!({"output": "A dog."})).await;
+    assert_eq!((status, &problem["code"]), (StatusCode::CONFLICT, &json!("already_decided")));
+}
+
+#[tokio::test]
+async fn a_result_that_comes_before_the_front_end_is_asked_for_it_is_not_taken() {
+    let site = site([calling("read_screen", json!({})), text("I see a cat.")]);
+    let mut site = site.asking_about(&["read_screen"]).start().await;
+    let session = site.session().await;
+    let asked = until_paused(&site, &session).await;
+    site.stop_worker().await;
+    let path = format!("/v1/approvals/{}", asked["id"].as_str().unwrap());
+    let (status, _) = site.post(&path, json!({"decision": "approve"})).await;
+    assert_eq!(status, StatusCode::ACCEPTED);
+    let path = format!("/v1/tool-results/{}", asked["call"].as_str().unwrap());
+    let (status, problem) = site.post(&path, json!({"output": "A cat."})).await;
+    assert_eq!((status, &problem["code"]), (StatusCode::CONFLICT, &json!("wrong_answer")));
+
+    site.start_worker("another");
+    site.until(async || site.get("/v1/approvals").await["items"][0]["asks"] == "client_result")
+        .await;
+    assert_eq!(give(&site, &asked["call"], "A cat.").await, "completed");
+}
+
+#[tokio::test]
+async fn a_tool_of_the_front_end_that_a_person_refused_takes_no_result() {
+    let site = site([calling("read_screen", json!({})), text("Then not.")]);
+    let site = site.asking_about(&["read_screen"]).start().await;
+    let session = site.session().await;
+    let asked = until_paused(&site, &session).await;
+    let path = format!("/v1/approvals/{}", asked["id"].as_str().unwrap());
+    let request = site.request(Method::POST, &path).json(&json!({"decision": "reject"}));
+    Sse::open(request).await.rest().await;
+    let path = format!("/v1/tool-results/{}", asked["call"].as_str().unwrap());
+    let (status, problem) = site.post(&path, json!({"output": "A cat."})).await;
+    assert_eq!((status, &problem["code"]), (StatusCode::CONFLICT, &json!("already_decided")));
+}
+
+#[tokio::test]
+async fn of_two_tools_of_the_front_end_that_need_approval_each_gets_its_own_result() {
+    // Whether both are approved before the first result comes, or one after the other.
+    for together in [true, false] {
+        let both = calls(&[("a", "open_page", "{}"), ("b", "read_screen", "{}")]);
+        let site = site([both, text("I see a cat.")]);
+        let site = site.asking_about(&["open_page", "read_screen"]).start().await;
+        let session = site.session().await;
+        let path = format!("/v1/sessions/{session}/turns");
+        let tools = json!([{"name": "open_page", "description": "Opens a page."}]);
+        let body = json!({"content": "What do you see?", "tools": tools});
+        Sse::open(site.request(Method::POST, &path).json(&body)).await.rest().await;
+        let asked = site.get("/v1/approvals").await["items"].clone();
+        let call = |tool: &str| {
+            let mut cards = asked.as_array().unwrap().iter();
+            cards.find(|card| card["tool"] == tool).unwrap()
+        };
+        let (page, screen) = (call("open_page"), call("read_screen"));
+
+        assert_eq!(approve(&site, screen).await, "paused");
+        match together {
+            true => {
+                assert_eq!(approve(&site, page).await, "paused");
+                assert_eq!(give(&site, &screen["call"], "A cat.").await, "paused");
+            }
+            false => {
+                assert_eq!(give(&site, &screen["call"], "A cat.").await, "paused");
+                assert_eq!(approve(&site, page).await, "paused");
+            }
+        }
+        assert_eq!(give(&site, &page["call"], "Opened.").await, "completed");
+        let Message::Assistant(message) = &site.messages(&session).await[1] else { panic!() };
+        let outputs: Vec<(String, Value)> = message
+            .calls()
+            .map(|call| (call.name.to_string(), (**call.output.as_ref().unwrap()).clone()))
+            .collect();
+        assert_eq!(
+            outputs,
+            [
+                ("open_page".to_owned(), json!("Opened.")),
+                ("read_screen".to_owned(), json!("A cat."))
+            ]
+        );
+        assert_eq!(message.text(), "I see a cat.");
+    }
 }
 
 #[tokio::test]

@@ -19,6 +19,7 @@ use turnbuckle_core::fold::TurnFold;
 use turnbuckle_core::message::Message;
 use turnbuckle_core::model::{ModelRef, ModelResponse};
 use turnbuckle_core::usage::Usage;
+use turnbuckle_engine::pipeline::{Policy, PolicyDecision, Rule};
 use turnbuckle_engine::runtime::Models;
 use turnbuckle_engine::tool::{
     Clock, FnTool, Resources, ToolContext, ToolContract, ToolOutput, ToolUsage,
@@ -146,6 +147,7 @@ pub struct SiteBuilder {
     worker: Option<WorkerOptions>,
     pub options: ApiOptions,
     pieces: usize,
+    policy: Policy,
 }
 
 /// A server with all that belongs to it.
@@ -160,6 +162,7 @@ pub struct Site {
     pub model: Arc<ScriptedModel>,
     pub engine: Engine,
     worker: Option<Worker>,
+    policy: Policy,
     stop: CancellationToken,
     client: reqwest::Client,
     _folder: TempDir,
@@ -177,6 +180,7 @@ pub fn site<S: Into<Scripted>>(answers: impl IntoIterator<Item = S>) -> SiteBuil
         worker: Some(quick()),
         options,
         pieces: 12,
+        policy: Policy::default(),
     }
 }
 
@@ -215,6 +219,13 @@ impl SiteBuilder {
         self
     }
 
+    /// A person is asked about every call of these tools.
+    pub fn asking_about(mut self, tools: &[&str]) -> Self {
+        let ask = |tool: &&str| Rule::tool(*tool, PolicyDecision::Ask);
+        self.policy = Policy::new(tools.iter().map(ask));
+        self
+    }
+
     /// Streams in deltas of so many characters.
     pub fn in_pieces_of(mut self, characters: usize) -> Self {
         self.pieces = characters;
@@ -237,7 +248,7 @@ impl SiteBuilder {
         let model = Arc::new(ScriptedModel::new("m", self.answers).in_pieces_of(self.pieces));
         let world = World::default();
         let quotas = self.options.quotas.clone();
-        let engine = engine(&model, &store, &world, &quotas, "site");
+        let engine = engine(&model, &store, &world, &quotas, &self.policy, "site");
         let auth = match self.keys {
             false => Authenticator::Open(Principal::local("acme", "ada")),
             true => Authenticator::Required {
@@ -271,6 +282,7 @@ impl SiteBuilder {
             model,
             engine,
             worker,
+            policy: self.policy,
             stop,
             client: reqwest::Client::builder().no_proxy().build().unwrap(),
             _folder: folder,
@@ -283,6 +295,7 @@ fn engine(
     store: &Arc<dyn Store>,
     world: &World,
     quotas: &[QuotaRule],
+    policy: &Policy,
     name: &str,
 ) -> Engine {
     let clock = Clock::system();
@@ -307,6 +320,7 @@ fn engine(
         .models(Models::new(model.clone()))
         .shared_store(store.clone())
         .clock(clock)
+        .policy(policy.clone())
         .wrap_models(quota::gate(quotas, move || now.now()))
         .lease(Duration::from_secs(2))
         .name(name)
@@ -330,7 +344,7 @@ impl Site {
 
     /// Starts the worker that was not started before.
     pub fn start_worker(&mut self, name: &str) {
-        let engine = engine(&self.model, &self.store, &self.world, &[], name);
+        let engine = engine(&self.model, &self.store, &self.world, &[], &self.policy, name);
         let metrics = self.api.metrics().clone();
         let (bus, jobs) = (self.bus.clone(), self.jobs.clone());
         self.worker = Some(Worker::start_with_jobs(engine, bus, metrics, quick(), jobs));

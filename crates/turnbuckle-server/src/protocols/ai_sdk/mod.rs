@@ -303,8 +303,9 @@ async fn answers(
     // A request that brings nothing else brings them again, since its answer was lost.
     if replies.is_empty() {
         for (call, result) in given {
-            let card = api.card_of(session, &call.card()).await?;
-            replies.extend(card.map(|card| (card, Reply::Result(result))));
+            if let Some(first) = api.card_of(session, &call.card()).await? {
+                replies.push((api.last_card(first).await?, Reply::Result(result)));
+            }
         }
     }
     let Some(turn) = replies.first().map(|(card, _)| card.message.turn.clone()) else {
