@@ -181,6 +181,31 @@ const scenarios = {
     await until(client, () => idle(client) && last(client).parts.at(-1).type === "text");
     return { called, messages: client.messages, finished: heard.finished, errors: heard.errors, loaded: await load() };
   },
+
+  // Tools of the front end that a person must allow: each runs when its result is asked for, and not before.
+  async approved_client_tools() {
+    const parameters = { type: "object", properties: { page: { type: "string" } }, required: ["page"] };
+    const called = [];
+    const { client, heard } = chat([], {
+      automatic: (chat) => approved(chat) || answered(chat),
+      transport: { body: { tools: { open_page: { description: "Opens a page.", parameters } } } },
+      onToolCall: ({ toolCall }, client) => {
+        if (toolCall.dynamic) return;
+        called.push(toolCall.toolName);
+        const output = toolCall.toolName === "open_page" ? { opened: true } : "A form.";
+        client.addToolOutput({ tool: toolCall.toolName, toolCallId: toolCall.toolCallId, output });
+      },
+    });
+    await client.sendMessage({ text: "Show me" });
+    const early = [...called];
+    const paused = structuredClone(client.messages);
+    const waiting = await load();
+    for (const part of last(client).parts.filter((part) => part.state === "approval-requested")) {
+      await client.addToolApprovalResponse({ id: part.approval.id, approved: true });
+    }
+    await until(client, () => idle(client) && last(client).parts.at(-1).type === "text");
+    return { early, paused, waiting, called, messages: client.messages, errors: heard.errors, loaded: await load() };
+  },
 };
 
 await play(scenarios, scenario);

@@ -399,6 +399,117 @@ async fn what_nested_agents_ask_of_the_front_end_and_of_people_is_answered_by_it
     }
 }
 
+#[tokio::test]
+async fn tools_of_the_front_end_that_need_approval_run_once_it_is_given() {
+    if !installed() {
+        return;
+    }
+    for client in CLIENTS {
+        let both = calls(&[("a", "open_page", r#"{"page": "mail"}"#), ("b", "read_screen", "{}")]);
+        let site = site([both, text("It shows a form.")]);
+        let site = site.asking_about(&["open_page", "read_screen"]).start().await;
+        let told = start(&site, client, "approved_client_tools").done().await;
+        assert_eq!(told["early"], json!([]), "nothing runs before a person allows it");
+        let asked = [
+            r#"tool-open_page {"page":"mail"} approval-requested null"#,
+            "tool-read_screen {} approval-requested null",
+        ];
+        let waiting = expected(&[("user", &["text: Show me"]), ("assistant", &asked)]);
+        assert_eq!(brief(&told["paused"]), waiting);
+        assert_eq!(brief(&told["waiting"]), waiting);
+        assert_eq!(told["called"], json!(["open_page", "read_screen"]));
+        let parts = [
+            r#"tool-open_page {"page":"mail"} output-available {"opened":true}"#,
+            r#"tool-read_screen {} output-available "A form.""#,
+            "text: It shows a form.",
+        ];
+        same(&told, &[("user", &["text: Show me"]), ("assistant", &parts)]);
+    }
+}
+
+#[tokio::test]
+async fn what_a_nested_agent_asks_of_the_front_end_with_approval_is_answered() {
+    if !installed() {
+        return;
+    }
+    for client in CLIENTS {
+        let ask = || calling("ask_helper", json!({"task": "Look"}));
+        let screen = calling("read_screen", json!({}));
+        let site = site([ask(), screen, text("There is a form."), text("It shows a form.")]);
+        let site = site.asking_about(&["read_screen"]).start().await;
+        let told = start(&site, client, "approved_client_tools").done().await;
+        assert_eq!(told["early"], json!([]), "nothing runs before a person allows it");
+        let asked = [
+            r#"ask_helper {"task":"Look"} input-available null"#,
+            "tool-read_screen {} approval-requested null",
+        ];
+        let waiting = expected(&[("user", &["text: Show me"]), ("assistant", &asked)]);
+        assert_eq!(brief(&told["paused"]), waiting);
+        assert_eq!(brief(&told["waiting"]), waiting);
+        assert_eq!(told["called"], json!(["read_screen"]));
+        let parts = [
+            r#"ask_helper {"task":"Look"} output-available "There is a form.""#,
+            r#"tool-read_screen {} output-available "A form.""#,
+            "text: It shows a form.",
+        ];
+        same(&told, &[("user", &["text: Show me"]), ("assistant", &parts)]);
+    }
+}
+
+#[tokio::test]
+async fn a_person_is_shown_the_input_that_would_run_though_the_client_may_not_run_it_yet() {
+    // What the model wrote is not what runs: nothing at all stands for no arguments.
+    let site = site([calls(&[("c", "read_screen", "")]), text("It shows a form.")]);
+    let site = site.asking_about(&["read_screen"]).start().await;
+    let (status, told) = Chat { site: &site }.ask().await;
+    assert_eq!(status, StatusCode::OK);
+    let card = site.card().await;
+    let about = |chunk: &Value| chunk["toolCallId"] == card["call"];
+    let chunks: Vec<Value> = chunks_of(&told).into_iter().filter(about).collect();
+    let kinds: Vec<&str> = chunks.iter().map(|chunk| chunk["type"].as_str().unwrap()).collect();
+    assert_eq!(
+        kinds,
+        ["tool-input-start", "tool-input-start", "tool-input-delta", "tool-approval-request"]
+    );
+    assert_eq!(chunks[2]["inputTextDelta"], "{}");
+}
+
+#[tokio::test]
+async fn a_result_after_an_approval_that_is_sent_again_changes_nothing() {
+    let site = site([calling("read_screen", json!({})), text("It shows a form.")]);
+    let site = site.asking_about(&["read_screen"]).start().await;
+    let chat = Chat { site: &site };
+    assert_eq!(chat.ask().await.0, StatusCode::OK);
+    let asked = site.card().await;
+    let call = asked["call"].as_str().unwrap().to_owned();
+    let (status, told) = chat.approve(&call, asked["id"].as_str().unwrap()).await;
+    assert_eq!(status, StatusCode::OK, "{told}");
+    let chunks = chunks_of(&told);
+    let wants = chunks.iter().find(|chunk| chunk["type"] == "tool-input-available").unwrap();
+    assert_eq!(
+        *wants,
+        json!({
+            "type": "tool-input-available", "toolCallId": call, "toolName": "read_screen", "input": {},
+        })
+    );
+    let loaded = site.get("/ai-sdk/main/chat").await;
+    let part = loaded["messages"][1]["parts"].as_array().unwrap().last().unwrap().clone();
+    assert_eq!(
+        part,
+        json!({
+            "type": "tool-read_screen", "toolCallId": call, "state": "input-available", "input": {},
+        })
+    );
+    for _ in 0..2 {
+        let (status, told) = chat.give(&call, "A form.").await;
+        assert_eq!(status, StatusCode::OK, "{told}");
+        assert!(told.contains(r#""finishReason":"stop""#), "{told}");
+    }
+    let (status, problem) = chat.give(&call, "A list.").await;
+    assert_eq!(status, StatusCode::CONFLICT, "{problem}");
+    assert!(problem.contains("already_decided"), "{problem}");
+}
+
 /// The chunks of a stream, without its last line.
 fn chunks_of(told: &str) -> Vec<Value> {
     let frames = told.split("\n\n").filter_map(|frame| frame.strip_prefix("data: "));
@@ -452,6 +563,16 @@ impl Chat<'_> {
 
     async fn ask(&self) -> (StatusCode, String) {
         self.send(json!([Self::question()])).await
+    }
+
+    /// Approves a call of `read_screen`.
+    async fn approve(&self, call: &str, card: &str) -> (StatusCode, String) {
+        let part = json!({
+            "type": "tool-read_screen", "toolCallId": call, "state": "approval-responded",
+            "input": {}, "approval": {"id": card, "approved": true},
+        });
+        let answer = json!({"id": "a", "role": "assistant", "parts": [part]});
+        self.send(json!([Self::question(), answer])).await
     }
 
     /// Gives the result of a call of `read_screen`.

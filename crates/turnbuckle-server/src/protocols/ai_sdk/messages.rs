@@ -6,23 +6,37 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use turnbuckle_core::content::{Content, ContentPart, Source};
 use turnbuckle_core::error::ToolErrorCode;
-use turnbuckle_core::ids::{CallId, MessageId, SessionId};
+use turnbuckle_core::ids::{AgentName, CallId, MessageId, SessionId};
 use turnbuckle_core::message::{
     ApprovalCard, Asks, AssistantMessage, CardStatus, Message, SystemBody, SystemMessage,
     UserMessage,
 };
 use turnbuckle_core::part::{Part, ToolCallPart, ToolCallStatus};
 
-/// The cards of a conversation by their calls.
-pub(super) type Cards<'a> = BTreeMap<&'a CallId, (&'a MessageId, &'a ApprovalCard)>;
+/// What was asked about the calls of a conversation.
+pub(super) type Cards<'a> = BTreeMap<&'a CallId, Asked<'a>>;
+
+/// What was asked about a call. A tool of the client that also needs approval is asked about both.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Asked<'a> {
+    /// The decision that people were asked for last.
+    decision: Option<(&'a MessageId, &'a ApprovalCard)>,
+    /// Whether the client was asked for the result.
+    result: bool,
+}
 
 /// Collects cards.
 pub(super) fn cards<'a>(messages: impl IntoIterator<Item = &'a SystemMessage>) -> Cards<'a> {
-    let card = |message: &'a SystemMessage| match &message.body {
-        SystemBody::Approval(card) => Some((&card.call, (&message.id, &**card))),
-        SystemBody::Note { .. } => None,
-    };
-    messages.into_iter().filter_map(card).collect()
+    let mut cards = Cards::new();
+    for message in messages {
+        let SystemBody::Approval(card) = &message.body else { continue };
+        let asked = cards.entry(&card.call).or_default();
+        match card.asks {
+            Asks::Decision => asked.decision = Some((&message.id, card)),
+            Asks::ClientResult => asked.result = true,
+        }
+    }
+    cards
 }
 
 /// Stored messages, in order. Notes are no messages of this protocol.
@@ -101,9 +115,8 @@ pub(super) fn of_assistant(
                 parts.push(json!({"type": "reasoning", "text": text.text, "state": "done"}));
             }
             Part::ToolCall(call) => {
-                let runs = if tools.has(&call.name) { Runs::Client } else { Runs::Server };
-                parts.push(of_call(call, cards, runs));
-                asked(call, cards, &mut nested);
+                parts.push(of_call(call, cards, Runs::of(&message.agent, call, tools)));
+                asked(call, cards, tools, &mut nested);
             }
             Part::Input(input) => {
                 let text = input.content.outline();
@@ -133,15 +146,24 @@ enum Runs {
     Server,
 }
 
+impl Runs {
+    fn of(agent: &AgentName, call: &ToolCallPart, tools: &ClientTools) -> Self {
+        if tools.has(agent, &call.name) { Runs::Client } else { Runs::Server }
+    }
+}
+
 /// The calls of nested agents that people were asked to decide or the client to run, as the stream shows them.
-fn asked(call: &ToolCallPart, cards: &Cards<'_>, parts: &mut Vec<Value>) {
-    for inner in call.child.iter().flat_map(|child| child.calls()) {
-        match cards.get(&inner.id).map(|(_, card)| card.asks) {
-            Some(Asks::Decision) => parts.push(of_call(inner, cards, Runs::Server)),
-            Some(Asks::ClientResult) => parts.push(of_call(inner, cards, Runs::Client)),
-            None => {}
+fn asked(call: &ToolCallPart, cards: &Cards<'_>, tools: &ClientTools, parts: &mut Vec<Value>) {
+    let Some(child) = &call.child else { return };
+    for inner in child.calls() {
+        match cards.get(&inner.id) {
+            Some(Asked { decision: Some(_), .. }) => {
+                parts.push(of_call(inner, cards, Runs::of(&child.agent, inner, tools)));
+            }
+            Some(Asked { result: true, .. }) => parts.push(of_call(inner, cards, Runs::Client)),
+            Some(_) | None => {}
         }
-        asked(inner, cards, parts);
+        asked(inner, cards, tools, parts);
     }
 }
 
@@ -160,13 +182,17 @@ fn of_call(call: &ToolCallPart, cards: &Cards<'_>, runs: Runs) -> Value {
         Some(args) => set("input", (**args).clone()),
         None => set("rawInput", json!(call.arguments)),
     };
-    let card = cards.get(&call.id).filter(|(_, card)| card.asks == Asks::Decision);
-    let state = match ending(call) {
+    let asked = cards.get(&call.id).copied().unwrap_or_default();
+    let ending = ending(call);
+    // To a client that runs a call, its approval is past: the state in which it runs knows of none.
+    let card = asked.decision.filter(|_| ending.is_some() || !asked.result);
+    let state = match ending {
+        None if asked.result => "input-available",
         None if card.is_some_and(|(_, card)| card.status == CardStatus::Pending) => {
             "approval-requested"
         }
         None if card.is_some() => "approval-responded",
-        None if call.args.is_some() => "input-available",
+        None if call.args.is_some() && runs == Runs::Server => "input-available",
         None => "input-streaming",
         Some(Ending::Given(output)) => {
             set("output", output);

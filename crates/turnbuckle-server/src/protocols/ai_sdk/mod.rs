@@ -31,7 +31,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use stream::{Since, Stream};
-use turnbuckle_core::ids::{CallId, ToolName};
+use turnbuckle_core::ids::{AgentName, CallId, ToolName};
 use turnbuckle_core::message::{SystemBody, UserMessage};
 use turnbuckle_core::tool::RunsOn;
 use turnbuckle_store::{Card, Posted, Session, SessionStatus};
@@ -229,22 +229,26 @@ async fn watch(
 /// Which tools the client runs.
 #[derive(Clone, Debug, Default)]
 struct ClientTools {
-    /// The agent's own, with whether the client runs them.
-    own: BTreeMap<ToolName, bool>,
+    /// Those of each agent, with whether the client runs them.
+    agents: BTreeMap<AgentName, BTreeMap<ToolName, bool>>,
+    /// The agent that the session talks to. It need not be the one that answers.
+    addressed: Option<AgentName>,
     /// What clients brought.
     offered: BTreeSet<ToolName>,
 }
 
 impl ClientTools {
     fn of(api: &Api, session: &Session) -> Self {
-        let agent = api.engine().domain().agents().get(session.agent.as_str());
-        let contracts = agent.into_iter().flat_map(|agent| agent.tools());
-        let contracts = contracts.map(|tool| tool.tool().contract());
-        let own = contracts.map(|contract| {
-            let theirs = contract.traits.runs_on == RunsOn::Client;
-            (contract.name().clone(), theirs)
+        let agents = api.engine().domain().agents().iter().map(|(name, agent)| {
+            let contracts = agent.tools().map(|tool| tool.tool().contract());
+            let tools = contracts.map(|contract| {
+                let theirs = contract.traits.runs_on == RunsOn::Client;
+                (contract.name().clone(), theirs)
+            });
+            (name.clone(), tools.collect())
         });
-        Self { own: own.collect(), offered: BTreeSet::new() }
+        let addressed = Some(session.agent.clone());
+        Self { agents: agents.collect(), addressed, offered: BTreeSet::new() }
     }
 
     /// A message brings tools.
@@ -252,8 +256,11 @@ impl ClientTools {
         self.offered.extend(message.surroundings.tools.iter().map(|tool| tool.name.clone()));
     }
 
-    fn has(&self, tool: &ToolName) -> bool {
-        self.own.get(tool).copied().unwrap_or_else(|| self.offered.contains(tool))
+    /// Whether the client runs a tool that is called in an agent's message.
+    fn has(&self, agent: &AgentName, tool: &ToolName) -> bool {
+        let mut agents = std::iter::once(agent).chain(&self.addressed);
+        let own = agents.find_map(|name| self.agents.get(name)?.get(tool).copied());
+        own.unwrap_or_else(|| self.offered.contains(tool))
     }
 }
 

@@ -15,6 +15,7 @@ use std::collections::BTreeSet;
 use turnbuckle_core::event::EventKind;
 use turnbuckle_core::fold::TurnFold;
 use turnbuckle_core::ids::{CallId, MessageId, TurnId};
+use turnbuckle_core::json::Json;
 use turnbuckle_core::message::{ApprovalCard, Asks, CardStatus};
 use turnbuckle_core::outcome::{ExhaustedReason, Outcome};
 use turnbuckle_core::part::{InputPart, ToolCallPart};
@@ -258,8 +259,8 @@ impl Writer<'_> {
     }
 
     /// Whether a call is shown as one of the server's.
-    fn dynamic(&self, call: &ToolCallPart) -> bool {
-        !self.page.tools.has(&call.name)
+    fn dynamic(&self, scope: &Scope<'_>, call: &ToolCallPart) -> bool {
+        !self.page.tools.has(&scope.message.agent, &call.name)
     }
 
     fn announced(&self, call: &ToolCallPart) -> bool {
@@ -316,19 +317,21 @@ impl Writer<'_> {
         card: &ApprovalCard,
     ) {
         // Of a nested agent's calls the client learns when it is asked: for a decision, or for the result of a tool of its own.
-        if !self.announced(call) {
+        let begins = !self.announced(call);
+        if begins {
             self.begin_asking(scope);
             self.page.announced.insert(call.id.clone());
-            self.write(&Chunk::ToolInputAvailable {
-                tool_call_id: call.id.clone(),
-                tool_name: call.name.clone(),
-                input: card.args.clone(),
-                dynamic: card.asks == Asks::Decision,
-                title: Some(format!("{}: {}", scope.message.agent, card.title)),
-            });
         }
-        if card.asks != Asks::Decision {
-            return;
+        let title = || Some(format!("{}: {}", scope.message.agent, card.title));
+        let dynamic = self.dynamic(scope, call);
+        match card.asks {
+            Asks::ClientResult => {
+                let title = if scope.inside.is_some() { title() } else { None };
+                return self.input(call, &card.args, dynamic && !begins, title);
+            }
+            Asks::Decision if dynamic && begins => self.input(call, &card.args, true, title()),
+            Asks::Decision if !dynamic => self.show_input(call, &card.args, begins),
+            Asks::Decision => {}
         }
         self.write(&Chunk::ToolApprovalRequest {
             approval_id: id.clone(),
@@ -339,6 +342,29 @@ impl Writer<'_> {
                 Profile::V7 => card.reason.clone(),
             },
         });
+    }
+
+    /// All of a call's input is there. A client runs a tool of its own when it is told so.
+    fn input(&mut self, call: &ToolCallPart, input: &Json, dynamic: bool, title: Option<String>) {
+        self.write(&Chunk::ToolInputAvailable {
+            tool_call_id: call.id.clone(),
+            tool_name: call.name.clone(),
+            input: input.clone(),
+            dynamic,
+            title,
+        });
+    }
+
+    /// Shows the input of a tool that the client must not run yet, unless it is what the client has from the deltas.
+    fn show_input(&mut self, call: &ToolCallPart, input: &Json, begins: bool) {
+        let told = serde_json::from_str::<Value>(&call.arguments).ok();
+        if !begins && told.as_ref() == Some(&**input) {
+            return;
+        }
+        let (tool_call_id, tool_name) = (call.id.clone(), call.name.clone());
+        self.write(&Chunk::ToolInputStart { tool_call_id, tool_name, dynamic: false });
+        let (tool_call_id, input_text_delta) = (call.id.clone(), input.to_string());
+        self.write(&Chunk::ToolInputDelta { tool_call_id, input_text_delta });
     }
 
     fn decided(&mut self, call: &ToolCallPart, id: &MessageId, card: &ApprovalCard) {
@@ -353,7 +379,7 @@ impl Writer<'_> {
         });
     }
 
-    fn settled(&mut self, call: &ToolCallPart) {
+    fn settled(&mut self, scope: &Scope<'_>, call: &ToolCallPart) {
         if !self.announced(call) {
             return;
         }
@@ -365,7 +391,7 @@ impl Writer<'_> {
             }
             Some(Ending::Denied) => self.write(&Chunk::ToolOutputDenied { tool_call_id }),
             Some(Ending::Failed(error_text)) if call.args.is_none() => {
-                let dynamic = self.dynamic(call);
+                let dynamic = self.dynamic(scope, call);
                 self.write(&Chunk::ToolInputError {
                     tool_call_id,
                     tool_name: call.name.clone(),
@@ -403,16 +429,12 @@ impl Sink for Writer<'_> {
         match change {
             Change::Asked(call, id, card) => self.asked(scope, call, id, card),
             Change::Decided(call, id, card) => self.decided(call, id, card),
-            Change::Settled(call) => self.settled(call),
+            Change::Settled(call) => self.settled(scope, call),
+            // A client would run its tool at once: it is told when its result is asked for, behind any approval.
+            Change::Input(call, _) if !self.dynamic(scope, call) => {}
             // What people were asked about runs with other arguments.
             Change::Input(call, input) if !outermost && self.announced(call) => {
-                self.write(&Chunk::ToolInputAvailable {
-                    tool_call_id: call.id.clone(),
-                    tool_name: call.name.clone(),
-                    input: input.clone(),
-                    dynamic: true,
-                    title: None,
-                });
+                self.input(call, input, true, None);
             }
             // Of what nested agents do, only what people and the client are asked for is shown.
             _ if !outermost => {}
@@ -439,7 +461,7 @@ impl Sink for Writer<'_> {
             }),
             Change::CallBegan(call) => {
                 self.page.announced.insert(call.id.clone());
-                let dynamic = self.dynamic(call);
+                let dynamic = self.dynamic(scope, call);
                 self.write(&Chunk::ToolInputStart {
                     tool_call_id: call.id.clone(),
                     tool_name: call.name.clone(),
@@ -451,16 +473,7 @@ impl Sink for Writer<'_> {
                 input_text_delta: text.to_owned(),
             }),
             Change::ArgsEnded(_) => {}
-            Change::Input(call, input) => {
-                let dynamic = self.dynamic(call);
-                self.write(&Chunk::ToolInputAvailable {
-                    tool_call_id: call.id.clone(),
-                    tool_name: call.name.clone(),
-                    input: input.clone(),
-                    dynamic,
-                    title: None,
-                });
-            }
+            Change::Input(call, input) => self.input(call, input, true, None),
             Change::Progress(call, data) => {
                 if self.page.speaks {
                     let data = json!({"toolCallId": call.id, "data": data});
