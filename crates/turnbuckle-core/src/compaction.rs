@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 /// How many of the newest entries always stay as they are.
 const KEPT_ENTRIES: usize = 2;
+/// Texts to be summarised are not clipped to fewer bytes than this.
+const SHORTEST_CLIP: usize = 120;
 
 /// Where to cut: entries before the index are summarised, the rest stays. `None` when nothing can be cut.
 ///
@@ -71,6 +73,44 @@ pub fn as_text(entries: &[Arc<Entry>], each: usize) -> String {
         }
     }
     out
+}
+
+/// A conversation as text for the model that summarises it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Digest {
+    /// The text.
+    pub text: String,
+    /// Bytes that are missing in its middle.
+    pub left_out: usize,
+}
+
+/// Entries as text of about `most` bytes. Each is clipped to `each` bytes, and to fewer where all of them would be too long:
+/// a summary stands for its range for good, so a little of everything is worth more than all of a part. Should even that not
+/// do, the middle is left out. The beginning says what the conversation is about, and the end how it stands.
+pub fn digest(entries: &[Arc<Entry>], each: usize, most: usize) -> Digest {
+    let mut each = each;
+    let mut text = as_text(entries, each);
+    while text.len() > most && each > SHORTEST_CLIP {
+        each = (each / 2).max(SHORTEST_CLIP);
+        text = as_text(entries, each);
+    }
+    match text.len() > most {
+        true => without_middle(&text, most),
+        false => Digest { text, left_out: 0 },
+    }
+}
+
+/// The beginning and the end of a text, of half as many bytes each, in whole lines.
+fn without_middle(text: &str, most: usize) -> Digest {
+    let first = clip(text, most / 2);
+    let first = first.rsplit_once('\n').map_or(first, |(whole, _)| whole);
+    let from = text.len().saturating_sub(most / 2);
+    let from = (from..text.len()).find(|i| text.is_char_boundary(*i)).unwrap_or(text.len());
+    let last = text.get(from..).unwrap_or_default();
+    let last = last.split_once('\n').map_or(last, |(_, whole)| whole);
+    let left_out = text.len().saturating_sub(first.len() + last.len());
+    let text = format!("{first}\n[… {left_out} bytes were left out here …]\n{last}");
+    Digest { text, left_out }
 }
 
 /// Cuts single texts of more than `most` tokens to nearly as many, with a marker where something is missing. `None` when
@@ -261,6 +301,25 @@ mod tests {
     }
 
     #[test]
+    fn what_is_to_be_summarised_is_clipped_shorter_before_any_of_it_is_left_out() {
+        let entries: Vec<_> = (0..8).map(|n| user(&format!("{n}{}", "z".repeat(1_999)))).collect();
+        let whole = digest(&entries, 4_000, 20_000);
+        assert_eq!(whole, Digest { text: as_text(&entries, 4_000), left_out: 0 });
+        // A thousand bytes of each would be too many, and half of that are not.
+        let clipped = digest(&entries, 4_000, 5_000);
+        assert_eq!(clipped, Digest { text: as_text(&entries, 500), left_out: 0 });
+        let missing = digest(&entries, 4_000, 600);
+        let lines = |range: &[Arc<Entry>]| as_text(range, SHORTEST_CLIP);
+        let left_out = lines(&entries[2..6]).len() + 1;
+        let marked = format!(
+            "{}[… {left_out} bytes were left out here …]\n{}",
+            lines(&entries[..2]),
+            lines(&entries[6..])
+        );
+        assert_eq!(missing, Digest { text: marked, left_out });
+    }
+
+    #[test]
     fn one_large_message_is_trimmed_with_a_marker() {
         let mut t = Transcript::default();
         t.push(user(&"y".repeat(500)));
@@ -342,6 +401,21 @@ mod tests {
                     prop_assert!((most - most / 32..=most + 6).contains(&(tokens(kept) + 6)));
                     prop_assert!(tokens(kept) <= most);
                 }
+            }
+        }
+
+        #[test]
+        fn a_digest_is_hardly_longer_than_it_may_be_and_has_both_ends(
+            texts in prop::collection::vec("[a-z日\n]{0,400}", 1..60),
+            each in 1..5_000usize,
+            most in 0..20_000usize,
+        ) {
+            let entries: Vec<_> = texts.iter().map(|t| user(t)).collect();
+            let Digest { text, left_out } = digest(&entries, each, most);
+            prop_assert!(text.len() <= most + 80);
+            prop_assert_eq!(left_out > 0, text.contains("bytes were left out here …]"));
+            if most > 2_000 {
+                prop_assert!(text.starts_with("User: "));
             }
         }
 

@@ -22,8 +22,11 @@ impl Driver {
                 let work = self.work.models.swap_remove(index);
                 self.model_ended(work, *result)?;
             }
-            Happened::Compacted(index, fitted) => {
+            Happened::Compacted(index, mut fitted) => {
                 let work = self.work.compactions.swap_remove(index);
+                if let Ok((_, report)) = &mut fitted.result {
+                    report.summary_call = work.beside.claim().map(Box::new);
+                }
                 self.forgo_beside(work.effect.step, Purpose::Summary, &work.beside)?;
                 self.compacted(work.effect, *fitted)?;
             }
@@ -247,14 +250,14 @@ impl Driver {
         fitted: super::request::Fitted,
     ) -> Result<(), DriveError> {
         let step = effect.step;
+        // A sub-agent's own conversation is not the session's history.
+        if fitted.message == self.id.assistant_message() {
+            self.note_overlay(fitted.overlay);
+        }
         match fitted.result {
             Err(error) => self.feed(Input::ModelFailed { step, error, partial: None })?,
-            Ok((transcript, report, overlay)) => {
+            Ok((transcript, report)) => {
                 self.conversation.replace(&fitted.message, transcript);
-                // A sub-agent's own conversation is not the session's history.
-                if fitted.message == self.id.assistant_message() {
-                    self.note_overlay(overlay);
-                }
                 self.feed(Input::Compacted { step, report: Box::new(report) })?;
                 self.must_store = Store::Now;
                 if let EffectKind::CallModel(_) = &effect.kind {

@@ -77,6 +77,8 @@ struct Calls {
     model: Arc<dyn Model>,
     meter: Arc<TokenMeter>,
     open: Mutex<Option<Arc<ModelRequest>>>,
+    /// See [`Beside::hold`].
+    held: Mutex<Option<ModelAnswer>>,
     forgone: Mutex<Vec<ModelAnswer>>,
     about: About,
 }
@@ -100,8 +102,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Beside {
     pub(crate) fn new(model: Arc<dyn Model>, meter: Arc<TokenMeter>, about: About) -> Self {
-        let (open, forgone) = (Mutex::default(), Mutex::default());
-        Self(Arc::new(Calls { model, meter, open, forgone, about }))
+        let (open, held, forgone) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Self(Arc::new(Calls { model, meter, open, held, forgone, about }))
     }
 
     pub(crate) fn model(&self) -> &dyn Model {
@@ -142,13 +144,26 @@ impl Beside {
         lock(&self.0.forgone).push(answer);
     }
 
+    /// Keeps an answer of use for whoever meters what it was for. Should nobody come to that, such as when the turn is stopped
+    /// first, it is metered with those of no use.
+    pub(crate) fn hold(&self, answer: ModelAnswer) {
+        let before = lock(&self.0.held).replace(answer);
+        before.into_iter().for_each(|answer| self.forgo(answer));
+    }
+
+    /// The answer that was held, once.
+    pub(crate) fn claim(&self) -> Option<ModelAnswer> {
+        lock(&self.0.held).take()
+    }
+
     fn bill<'a>(&'a self, request: &'a ModelRequest) -> Bill<'a> {
         Bill { model: &*self.0.model, meter: &self.0.meter, request, counted: None }
     }
 
-    /// The calls that were of no use, once: those that failed, and the one that is under way.
+    /// The calls that were of no use, once: those that failed, the one that nobody claimed, and the one that is under way.
     fn take(&self) -> Vec<ModelAnswer> {
         let mut forgone = std::mem::take(&mut *lock(&self.0.forgone));
+        forgone.extend(self.claim());
         if let Some(request) = lock(&self.0.open).take() {
             let bill = self.bill(&request);
             forgone.push(bill.of(bill.nothing()));

@@ -1,22 +1,25 @@
 //! Making requests fit the model's window, and holding structured answers to their schema.
 
 use super::bill::Beside;
-use super::request::{Fitted, summary_entry};
+use super::request::{Fitted, summary_entry, summary_in};
 use super::work::CompactionWork;
 use super::{Driver, commit::Changed};
 use crate::runtime::AgentRuntime;
 use crate::session::Overlay;
 use futures_util::FutureExt;
 use std::sync::Arc;
-use turnbuckle_core::compaction::{as_text, cut, drop_old_media, drop_old_results, trim_large};
+use turnbuckle_core::compaction::{
+    Digest, cut, digest, drop_old_media, drop_old_results, trim_large,
+};
 use turnbuckle_core::error::{ModelError, ModelErrorKind};
+use turnbuckle_core::ids::MessageId;
 use turnbuckle_core::machine::{
     AnswerDirectives, CallModel, CompactionReport, Effect, ModelAnswer,
 };
 use turnbuckle_core::model::{Block, ModelRequest, ModelResponse, SystemBlock};
 use turnbuckle_core::outcome::TurnError;
 use turnbuckle_core::part::{InputKind, Part};
-use turnbuckle_core::transcript::{Item, Transcript};
+use turnbuckle_core::transcript::{Entry, Item, Transcript};
 use turnbuckle_core::usage::Purpose;
 use turnbuckle_models::tokens::{Fit, PromptCount};
 use turnbuckle_models::{Model, TokenMeter};
@@ -27,13 +30,18 @@ const ANSWER_SHARE: u32 = 4;
 const SHORTEST: u32 = 64;
 /// Tokens of a summary at the most.
 const SUMMARY_TOKENS: u32 = 1024;
-/// Bytes of each message that a summary is made of: two attempts in a turn, the second much smaller. The same prompt would
-/// fail again, and a model that can summarise nothing must not be asked before every step.
-const SUMMARY_SIZES: [usize; 2] = [4000, 600];
+/// What a summary is made of: two attempts in a turn, the second much smaller. The same prompt would fail again, and a model
+/// that can summarise nothing must not be asked before every step.
+const SUMMARY_SIZES: [SummarySize; 2] =
+    [SummarySize { each: 4000, per_token: 2 }, SummarySize { each: 600, per_token: 1 }];
 /// How the summary is asked for.
 const SUMMARISE: &str = "Summarise the conversation below for the assistant that will carry it on. Keep every fact, \
 decision, name, number, identifier and open question that may matter later, and what tools found. Leave out pleasantries. \
 Write plain text, no preamble.";
+/// How the earlier summary is passed on to the model that writes the next.
+const EARLIER: &str = "Earlier summary, which yours replaces, so keep all that it says:\n\n";
+/// What stands between it and what followed.
+const SINCE: &str = "\n\nThe conversation since then:\n\n";
 /// How a structured answer is asked for again. The text before the colon marks the repair in the message.
 const REPAIR: &str = "Your answer does not satisfy the required schema";
 
@@ -70,9 +78,9 @@ impl Driver {
                     budget,
                     before,
                     sizes,
+                    overlay: None,
                 };
-                let message = call.message.clone();
-                let future = async move { Fitted { message, result: work.run().await } }.boxed();
+                let future = work.run(call.message.clone()).boxed();
                 let effect = effect.clone();
                 (Some(count), Some(CompactionWork { effect, beside, tries, future }))
             }
@@ -81,7 +89,7 @@ impl Driver {
 
     /// How a summary may still be tried in this turn: none of the ways that came to nothing, and no more calls than the turn
     /// has left. What works under way beside this one may use is theirs.
-    fn summary_sizes(&self) -> &'static [usize] {
+    fn summary_sizes(&self) -> &'static [SummarySize] {
         let reserved: u32 = self.work.compactions.iter().map(|work| work.tries).sum();
         let lost = self.turn.meters().lost_summaries.saturating_add(reserved);
         let left = self.turn.model_calls_left().saturating_sub(reserved);
@@ -178,24 +186,46 @@ struct Compaction {
     budget: u32,
     before: u64,
     /// See [`SUMMARY_SIZES`].
-    sizes: &'static [usize],
+    sizes: &'static [SummarySize],
+    /// The summary that was made, with what it covers.
+    overlay: Option<Overlay>,
+}
+
+/// How much a summary is made of.
+#[derive(Clone, Copy)]
+struct SummarySize {
+    /// Bytes of each message at the most.
+    each: usize,
+    /// Bytes of all of them for each token that the request may have. One is never too many.
+    per_token: usize,
+}
+
+/// A history of which the older part was summarised.
+struct Summarised {
+    history: Transcript,
+    overlay: Option<Overlay>,
+    note: &'static str,
 }
 
 impl Compaction {
-    async fn run(mut self) -> Result<(Transcript, CompactionReport, Option<Overlay>), ModelError> {
+    async fn run(mut self, message: MessageId) -> Fitted {
+        let result = self.make_fit().await;
+        let overlay = self.overlay;
+        Fitted { message, result, overlay }
+    }
+
+    /// The history that fits. The call for a summary is held by [`Beside`].
+    async fn make_fit(&mut self) -> Result<(Transcript, CompactionReport), ModelError> {
         let mut notes = Vec::new();
         // A single text may take half of what there is.
         let mut largest = self.budget / 2;
         let mut shortened = self.shorten(largest);
-        let mut summary_call = None;
-        let mut overlay = None;
         if !self.sizes.is_empty() && !self.fits(&self.request.transcript) {
             match self.summarise().await {
-                Ok((transcript, answer, made)) => {
-                    self.request.transcript = transcript;
-                    summary_call = Some(Box::new(answer));
-                    overlay = made;
-                    notes.push("the older part of the conversation was summarised");
+                Ok(made) => {
+                    self.request.transcript = made.history;
+                    self.overlay = made.overlay;
+                    notes.push(made.note);
                 }
                 Err(error) if error.kind == ModelErrorKind::Cancelled => return Err(error),
                 Err(error) => {
@@ -236,8 +266,8 @@ impl Compaction {
         }
         let after = u64::from(self.meter.count(&self.request).tokens);
         let note = format!("To fit the model's window, {}.", notes.join(", and "));
-        let report = CompactionReport { note, before: self.before, after, summary_call };
-        Ok((self.request.transcript, report, overlay))
+        let report = CompactionReport { note, before: self.before, after, summary_call: None };
+        Ok((self.request.transcript.clone(), report))
     }
 
     /// Shortens single texts to so many tokens. Says whether there were any.
@@ -255,44 +285,34 @@ impl Compaction {
         self.meter.fit(&request, self.budget).fits()
     }
 
-    async fn summarise(&self) -> Result<(Transcript, ModelAnswer, Option<Overlay>), ModelError> {
+    async fn summarise(&self) -> Result<Summarised, ModelError> {
         let counter = self.meter.counter().clone();
-        let tokens = |e: &turnbuckle_core::transcript::Entry| {
-            e.tokens(counter.key(), |i| counter.count_item(i))
-        };
+        let tokens = |e: &Entry| e.tokens(counter.key(), |i| counter.count_item(i));
         let entries = self.request.transcript.entries();
-        let keep = self.budget / 3;
-        let at = cut(entries, &tokens, keep).ok_or_else(|| {
-            ModelError::new(
-                ModelErrorKind::ContextOverflow,
-                "there is nothing that could be summarised",
-            )
-        })?;
+        let at = cut(entries, &tokens, self.budget / 3).unwrap_or(0);
         let (old, recent) = entries.split_at(at);
+        let earlier = old.first().and_then(|entry| summary_in(entry));
+        let since = old.get(usize::from(earlier.is_some())..).unwrap_or_default();
+        if since.is_empty() {
+            let message = "there is nothing that could be summarised";
+            return Err(ModelError::new(ModelErrorKind::ContextOverflow, message));
+        }
         let mut failure = None;
-        for each in self.sizes {
-            let mut text = as_text(old, *each);
-            let most = (self.budget as usize).saturating_mul(2);
-            if text.len() > most {
-                let tail = text.len() - most;
-                let from =
-                    (tail..text.len()).find(|i| text.is_char_boundary(*i)).unwrap_or(text.len());
-                text = format!(
-                    "[the beginning was left out]\n{}",
-                    text.get(from..).unwrap_or_default()
-                );
-            }
+        for size in self.sizes {
+            let most = (self.budget as usize).saturating_mul(size.per_token);
+            let (text, note) = to_summarise(earlier, since, size.each, most);
             match self.ask_for_summary(text).await {
                 Ok(answer) => {
                     let summary = text_of(&answer.response);
-                    let mut out = Transcript::default();
-                    out.push(summary_entry(&summary));
+                    self.beside.hold(answer);
+                    let mut history = Transcript::default();
+                    history.push(summary_entry(&summary));
                     for entry in recent {
-                        out.push(entry.clone());
+                        history.push(entry.clone());
                     }
                     let last = old.iter().rev().find_map(|e| e.source.clone());
                     let overlay = last.map(|until| Overlay { until, summary });
-                    return Ok((out, answer, overlay));
+                    return Ok(Summarised { history, overlay, note });
                 }
                 Err(error) if error.kind == ModelErrorKind::ContextOverflow => {
                     failure = Some(error)
@@ -317,6 +337,24 @@ impl Compaction {
         }
         Ok(answer)
     }
+}
+
+/// What a summary is made of, and what people are told of it. The earlier summary is passed on whole: it is all that is left
+/// of what it stands for, and the new one takes its place for good.
+fn to_summarise(
+    earlier: Option<&str>,
+    since: &[Arc<Entry>],
+    each: usize,
+    most: usize,
+) -> (String, &'static str) {
+    let before = earlier.map_or_else(String::new, |text| format!("{EARLIER}{text}{SINCE}"));
+    let room = most.saturating_sub(before.len()).max(most / 2);
+    let Digest { text, left_out } = digest(since, each, room);
+    let note = match left_out {
+        0 => "the older part of the conversation was summarised",
+        _ => "the older part of the conversation was summarised without all of its middle",
+    };
+    (before + &text, note)
 }
 
 fn text_of(response: &ModelResponse) -> String {

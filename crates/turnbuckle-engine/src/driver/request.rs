@@ -9,7 +9,7 @@ use crate::runtime::AgentRuntime;
 use crate::session::Overlay;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use turnbuckle_core::content::Media;
+use turnbuckle_core::content::{Content, Media};
 use turnbuckle_core::error::ModelError;
 use turnbuckle_core::ids::MessageId;
 use turnbuckle_core::machine::{CallModel, CompactionReport, Effect};
@@ -68,7 +68,9 @@ pub(crate) struct Built {
 /// A history that was made to fit.
 pub(crate) struct Fitted {
     pub(crate) message: MessageId,
-    pub(crate) result: Result<(Transcript, CompactionReport, Option<Overlay>), ModelError>,
+    pub(crate) result: Result<(Transcript, CompactionReport), ModelError>,
+    /// The summary that was made on the way, even where it was not enough: the next turn can begin with it.
+    pub(crate) overlay: Option<Overlay>,
 }
 
 impl Driver {
@@ -188,9 +190,18 @@ fn with_overlay(whole: &Transcript, overlay: &Overlay) -> Transcript {
     out
 }
 
+/// How an entry begins that stands for what was summarised.
+const SUMMARY: &str = "Summary of the conversation before this point, made to save space:\n\n";
+
 /// An entry that stands for what was summarised.
 pub(crate) fn summary_entry(text: &str) -> Arc<Entry> {
-    let text =
-        format!("Summary of the conversation before this point, made to save space:\n\n{text}");
-    Entry::new(Item::user(text), None)
+    Entry::new(Item::user(format!("{SUMMARY}{text}")), None)
+}
+
+/// The summary, where an entry stands for what was summarised.
+pub(crate) fn summary_in(entry: &Entry) -> Option<&str> {
+    match (&entry.item, &entry.source) {
+        (Item::User { content: Content::Text(text) }, None) => text.strip_prefix(SUMMARY),
+        _ => None,
+    }
 }
