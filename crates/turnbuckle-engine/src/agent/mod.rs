@@ -16,7 +16,7 @@ use turnbuckle_core::limits::AgentLimits;
 use turnbuckle_core::machine::DataPolicy;
 use turnbuckle_core::model::{ModelRef, ModelSettings, OutputSchema};
 use turnbuckle_core::prompt::{Prompt, PromptError, Section, Tier};
-use turnbuckle_core::transcript::Item;
+use turnbuckle_core::transcript::{Item, Transcript};
 
 /// An agent that cannot be built. These are mistakes of its author, found at the start.
 #[derive(Debug, thiserror::Error)]
@@ -45,16 +45,25 @@ pub struct Agent {
     pub(crate) examples: Examples,
 }
 
-/// Few-shot examples.
+/// Few-shot examples. As entries they are rendered and counted once for all sessions.
 #[derive(Clone, Default)]
 pub(crate) struct Examples {
-    any: Vec<Item>,
-    of_families: Vec<(String, Vec<Item>)>,
+    any: Transcript,
+    of_families: Vec<(String, Transcript)>,
+}
+
+fn entries(items: Vec<Item>) -> Transcript {
+    let mut entries = Transcript::default();
+    items.into_iter().for_each(|item| entries.push_item(item));
+    entries
 }
 
 impl Examples {
     /// Those for a model.
-    pub(crate) fn of(&self, model: &str) -> &[Item] {
+    pub(crate) fn of(&self, model: &str) -> &Transcript {
+        if self.of_families.is_empty() {
+            return &self.any;
+        }
         let name = model.rsplit('/').next().unwrap_or(model).to_lowercase();
         let own = self.of_families.iter().filter(|(family, _)| name.starts_with(family.as_str()));
         own.max_by_key(|(family, _)| family.len()).map_or(&self.any, |(_, examples)| examples)
@@ -212,7 +221,7 @@ impl AgentBuilder {
     /// Few-shot examples, put before the conversation, for models that have none of their own.
     #[must_use]
     pub fn examples(mut self, examples: Vec<Item>) -> Self {
-        self.examples.any = examples;
+        self.examples.any = entries(examples);
         self
     }
 
@@ -220,7 +229,7 @@ impl AgentBuilder {
     /// before its last slash, begins with `family`, such as `claude` or `gpt-5`. Of several families the longest counts.
     #[must_use]
     pub fn examples_for(mut self, family: impl Into<String>, examples: Vec<Item>) -> Self {
-        self.examples.of_families.push((family.into().to_lowercase(), examples));
+        self.examples.of_families.push((family.into().to_lowercase(), entries(examples)));
         self
     }
 

@@ -1,7 +1,7 @@
 //! Making requests fit the model's window, and holding structured answers to their schema.
 
 use super::bill::Beside;
-use super::request::{Fitted, summary_entry, summary_in};
+use super::request::{Fitted, led_by, summary_entry, summary_in};
 use super::work::CompactionWork;
 use super::{Driver, commit::Changed};
 use crate::runtime::AgentRuntime;
@@ -71,10 +71,14 @@ impl Driver {
                 );
                 let sizes = self.summary_sizes();
                 let tries = sizes.len() as u32;
+                let examples = self.runtime.agents.get(agent).map(|a| &a.agent.examples);
+                let examples = examples.map(|e| e.of(&model.id().model).clone());
                 let work = Compaction {
                     beside: beside.clone(),
                     meter,
                     request: request.clone(),
+                    examples: examples.unwrap_or_default(),
+                    history: self.conversation.of(&call.message),
                     budget,
                     before,
                     sizes,
@@ -183,6 +187,10 @@ struct Compaction {
     beside: Beside,
     meter: Arc<TokenMeter>,
     request: ModelRequest,
+    /// What the request begins with, which is no part of the history and stays as it is.
+    examples: Transcript,
+    /// What is made to fit.
+    history: Transcript,
     budget: u32,
     before: u64,
     /// See [`SUMMARY_SIZES`].
@@ -220,10 +228,10 @@ impl Compaction {
         // A single text may take half of what there is.
         let mut largest = self.budget / 2;
         let mut shortened = self.shorten(largest);
-        if !self.sizes.is_empty() && !self.fits(&self.request.transcript) {
+        if !self.sizes.is_empty() && !self.fits(&self.history) {
             match self.summarise().await {
                 Ok(made) => {
-                    self.request.transcript = made.history;
+                    self.history = made.history;
                     self.overlay = made.overlay;
                     notes.push(made.note);
                 }
@@ -234,61 +242,66 @@ impl Compaction {
                 }
             }
         }
-        if !self.fits(&self.request.transcript) {
+        if !self.fits(&self.history) {
             let fits = |t: &Transcript| self.fits(t);
-            if let Some(marked) = drop_old_media(&self.request.transcript, &fits) {
-                self.request.transcript = marked;
+            if let Some(marked) = drop_old_media(&self.history, &fits) {
+                self.history = marked;
                 notes.push("the oldest images and files were left out");
             }
         }
-        if !self.fits(&self.request.transcript) {
+        if !self.fits(&self.history) {
             let fits = |t: &Transcript| self.fits(t);
-            if let Some(dropped) = drop_old_results(&self.request.transcript, &fits) {
-                self.request.transcript = dropped;
+            if let Some(dropped) = drop_old_results(&self.history, &fits) {
+                self.history = dropped;
                 notes.push("the oldest tool results were left out");
             }
         }
         // What is left is the newest, and too long together.
-        while largest > SHORTEST && !self.fits(&self.request.transcript) {
+        while largest > SHORTEST && !self.fits(&self.history) {
             largest /= 2;
             shortened |= self.shorten(largest);
         }
         if shortened {
             notes.insert(0, "very long texts were shortened");
         }
-        if !self.fits(&self.request.transcript) {
+        if !self.fits(&self.history) {
             let message = format!(
                 "the request has about {} tokens and the model takes {}, even after everything that can go was left out",
-                self.meter.count(&self.request).tokens,
+                self.meter.count(&self.with(&self.history)).tokens,
                 self.budget
             );
             return Err(ModelError::new(ModelErrorKind::ContextOverflow, message));
         }
-        let after = u64::from(self.meter.count(&self.request).tokens);
+        let after = u64::from(self.meter.count(&self.with(&self.history)).tokens);
         let note = format!("To fit the model's window, {}.", notes.join(", and "));
         let report = CompactionReport { note, before: self.before, after, summary_call: None };
-        Ok((self.request.transcript.clone(), report))
+        Ok((self.history.clone(), report))
     }
 
     /// Shortens single texts to so many tokens. Says whether there were any.
     fn shorten(&mut self, tokens: u32) -> bool {
         let count = |text: &str| self.meter.text_at_most(text);
-        let Some(trimmed) = trim_large(&self.request.transcript, tokens, &count) else {
+        let Some(trimmed) = trim_large(&self.history, tokens, &count) else {
             return false;
         };
-        self.request.transcript = trimmed;
+        self.history = trimmed;
         true
     }
 
-    fn fits(&self, transcript: &Transcript) -> bool {
-        let request = ModelRequest { transcript: transcript.clone(), ..self.request.clone() };
-        self.meter.fit(&request, self.budget).fits()
+    fn fits(&self, history: &Transcript) -> bool {
+        self.meter.fit(&self.with(history), self.budget).fits()
+    }
+
+    /// The request with another history.
+    fn with(&self, history: &Transcript) -> ModelRequest {
+        let transcript = led_by(&self.examples, history.clone());
+        ModelRequest { transcript, ..self.request.clone() }
     }
 
     async fn summarise(&self) -> Result<Summarised, ModelError> {
         let counter = self.meter.counter().clone();
         let tokens = |e: &Entry| e.tokens(counter.key(), |i| counter.count_item(i));
-        let entries = self.request.transcript.entries();
+        let entries = self.history.entries();
         let at = cut(entries, &tokens, self.budget / 3).unwrap_or(0);
         let (old, recent) = entries.split_at(at);
         let earlier = old.first().and_then(|entry| summary_in(entry));

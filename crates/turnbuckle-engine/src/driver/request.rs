@@ -49,6 +49,11 @@ impl Conversation {
         &mut self.media
     }
 
+    /// What models read of a message of the turn, after their examples.
+    pub(crate) fn of(&self, message: &MessageId) -> Transcript {
+        self.messages.get(message).map(|added| added.transcript.clone()).unwrap_or_default()
+    }
+
     /// Replaces what models read of a message of the turn, after it was made to fit.
     pub(crate) fn replace(&mut self, message: &MessageId, transcript: Transcript) {
         if let Some(added) = self.messages.get_mut(message) {
@@ -101,7 +106,8 @@ impl Driver {
             _ => ToolChoice::Auto,
         };
         let (system, output) = if route { self.route_prompt(agent) } else { step_prompt(agent) };
-        let transcript = self.transcript(agent.agent.examples.of(&model.id().model), call);
+        let history = self.transcript(call);
+        let transcript = led_by(agent.agent.examples.of(&model.id().model), history);
         let mut request = ModelRequest::new(model.id().model.clone(), transcript);
         request.system = system;
         request.tools = tools;
@@ -114,12 +120,9 @@ impl Driver {
     }
 
     /// The conversation of a message up to a model call. Only what is new is converted.
-    fn transcript(&mut self, examples: &[Item], call: &CallModel) -> Transcript {
+    fn transcript(&mut self, call: &CallModel) -> Transcript {
         let added = self.conversation.messages.entry(call.message.clone()).or_insert_with(|| {
             let mut transcript = Transcript::default();
-            for example in examples {
-                transcript.push_item(example.clone());
-            }
             match &call.task {
                 // A sub-agent knows its task and nothing else.
                 Some(task) => transcript.push_item(Item::user(task.clone())),
@@ -176,6 +179,17 @@ impl Driver {
 
 fn step_prompt(agent: &AgentRuntime) -> (Vec<SystemBlock>, Option<OutputSchema>) {
     (agent.system.clone(), agent.agent.output.clone())
+}
+
+/// The conversation after the examples of whoever reads it. They are no part of it: agents that share a conversation have
+/// each their own, and nobody said them, so that no summary may tell of them.
+pub(crate) fn led_by(examples: &Transcript, history: Transcript) -> Transcript {
+    if examples.entries().is_empty() {
+        return history;
+    }
+    let mut all = examples.clone();
+    history.entries().iter().for_each(|entry| all.push(entry.clone()));
+    all
 }
 
 /// The conversation with the summary in the place of what it covers.

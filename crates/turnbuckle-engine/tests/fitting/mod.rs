@@ -3,10 +3,19 @@
 
 use super::common::*;
 use super::is_summary;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use turnbuckle_core::event::{Event, EventKind};
+use turnbuckle_core::ids::AgentName;
+use turnbuckle_core::machine::Routes;
+use turnbuckle_core::model::ModelRequest;
 use turnbuckle_core::outcome::TurnError;
+use turnbuckle_core::transcript::Item;
 use turnbuckle_core::usage::Purpose;
-use turnbuckle_engine::{Agent, drain};
+use turnbuckle_engine::tool::Resources;
+use turnbuckle_engine::{Agent, Agents, Domain, drain};
+use turnbuckle_models::TokenMeter;
+use turnbuckle_models::catalogue::TokenizerFamily;
 use turnbuckle_models::scripted::{Scripted, ScriptedModel, text};
 use turnbuckle_store::MemoryStore;
 use turnbuckle_store::conformance::{FaultStore, Op};
@@ -164,5 +173,98 @@ async fn a_summary_that_nobody_came_to_use_is_billed_as_it_was_reported() {
         (Some(10), false)
     );
     assert_eq!(assistant_messages(&*bench.store, &key).await.len(), said);
+    bench.check(&key).await;
+}
+
+/// Whoever answers first, each agent reads its own examples.
+struct Shop(Agents);
+
+impl Domain for Shop {
+    fn agents(&self) -> &BTreeMap<AgentName, Arc<Agent>> {
+        self.0.agents()
+    }
+
+    fn resources(&self) -> Resources {
+        self.0.resources()
+    }
+
+    fn routes(&self, _: &AgentName) -> Routes {
+        let sales = ["seller", "closer"].map(AgentName::from).to_vec();
+        Routes {
+            supervisor: Some("boss".into()),
+            routes: BTreeMap::from([("sales".to_owned(), sales)]),
+            default: "sales".into(),
+        }
+    }
+}
+
+fn example(of: &str) -> Vec<Item> {
+    vec![Item::user(format!("An example for the {of}."))]
+}
+
+#[tokio::test]
+async fn each_agent_of_a_route_has_the_examples_that_are_its_own() {
+    let plain = |name: &str| Agent::builder(name).instructions(format!("You are {name}."));
+    let agents = [
+        plain("main").build().unwrap(),
+        plain("boss").build().unwrap(),
+        plain("seller").examples(example("seller")).build().unwrap(),
+        plain("closer").examples(example("closer")).build().unwrap(),
+    ];
+    let route = r#"{"route": "sales", "reasoning": "they want to buy"}"#;
+    let answers = [route, "A fine car.", "Sign here.", route, "Two cars?", "Sign twice."];
+    let model = ScriptedModel::new("m", answers.map(text));
+    let bench = Bench::with(model, |b| b.domain(Shop(Agents::new(agents))));
+    let key = bench.session().await;
+    bench.say(&key, "a car").await;
+    bench.say(&key, "another").await;
+    let seen: Vec<_> = bench.model.requests().iter().map(user_texts).collect();
+    let example = |of: &str| format!("An example for the {of}.");
+    let leading: Vec<_> = seen.iter().map(|texts| texts[0].clone()).collect();
+    let (seller, closer) = (example("seller"), example("closer"));
+    let first = "a car".to_owned();
+    let one = [first, seller, closer];
+    assert_eq!(leading, [one.clone(), one].concat());
+    // They are in no other's.
+    let all = seen.iter().flatten().filter(|text| text.starts_with("An example"));
+    assert_eq!(all.count(), 4);
+    bench.check(&key).await;
+}
+
+/// The requests for answers.
+fn steps(bench: &Bench) -> Vec<ModelRequest> {
+    bench.model.requests().into_iter().filter(|r| !is_summary(r)).collect()
+}
+
+/// Nobody said what is in an example, so no summary tells of it, and none takes its place. It takes room all the same.
+#[tokio::test]
+async fn examples_stay_before_a_summary_and_are_never_part_of_one() {
+    let words = format!("An example. {}", "nothing ".repeat(500));
+    let examples = vec![Item::user(words.as_str())];
+    let agent = Agent::builder("main").instructions("You listen.").examples(examples);
+    let model = cramped("Noted.", |n| format!("SUMMARY {n}"));
+    let bench = Bench::of(model, [agent.build().unwrap()], |b| b);
+    let key = bench.session().await;
+    for n in 0..40 {
+        let events = bench.say(&key, message(n, 1_000).as_str()).await;
+        assert!(completed(&events), "{events:?}");
+        if summarised(&bench).len() >= 2 {
+            break;
+        }
+    }
+    let prompts = summarised(&bench);
+    assert_eq!(prompts.len(), 2);
+    assert!(prompts.iter().all(|p| !p.contains("An example")), "{prompts:?}");
+    let meter = TokenMeter::new("m", TokenizerFamily::Unknown);
+    for request in steps(&bench) {
+        assert_eq!(user_texts(&request)[0], words);
+        assert!(meter.count(&request).at_most() <= 3_000 - 375);
+    }
+    assert!(user_texts(&bench.last_request())[1].contains("SUMMARY 2"));
+    // Another process goes on from what is stored.
+    bench.say(&key, "And?").await;
+    let seen = user_texts(&bench.last_request());
+    assert_eq!(seen[0], words);
+    assert!(seen[1].contains("SUMMARY 2"), "{seen:?}");
     bench.check(&key).await;
 }
