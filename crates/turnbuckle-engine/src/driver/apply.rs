@@ -102,6 +102,12 @@ impl Driver {
         work: ModelWork,
         result: Result<ModelResponse, CallFailure>,
     ) -> Result<(), DriveError> {
+        if let Err(failure) = &result
+            && let Some(shorter) = self.shorten_refused(&work, failure)
+        {
+            self.work.compactions.push(shorter);
+            return Ok(());
+        }
         let step = work.effect.step;
         self.must_store = self.must_store.max(Store::BeforeWaiting);
         match result {

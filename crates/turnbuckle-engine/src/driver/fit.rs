@@ -2,7 +2,7 @@
 
 use super::bill::Beside;
 use super::request::{Fitted, led_by, summary_entry, summary_in};
-use super::work::CompactionWork;
+use super::work::{CompactionWork, ModelWork};
 use super::{Driver, commit::Changed};
 use crate::runtime::AgentRuntime;
 use crate::session::Overlay;
@@ -22,7 +22,7 @@ use turnbuckle_core::part::{InputKind, Part};
 use turnbuckle_core::transcript::{Entry, Item, Transcript};
 use turnbuckle_core::usage::Purpose;
 use turnbuckle_models::tokens::{Fit, PromptCount};
-use turnbuckle_models::{Model, TokenMeter};
+use turnbuckle_models::{CallFailure, Model, TokenMeter};
 
 /// The answer's share of the window when nothing says how long it may be, as a divisor.
 const ANSWER_SHARE: u32 = 4;
@@ -60,35 +60,76 @@ impl Driver {
             Fit::Certain => (None, None),
             Fit::Fits(count) => (Some(count), None),
             Fit::Exceeds(count) => {
-                let before = u64::from(count.tokens);
-                let (agent, step) = (&effect.agent, effect.step);
-                let beside = self.beside(
-                    model.clone(),
-                    agent,
-                    step,
-                    Purpose::Summary,
-                    self.nested.of(&effect.path),
-                );
-                let sizes = self.summary_sizes();
-                let tries = sizes.len() as u32;
-                let examples = self.runtime.agents.get(agent).map(|a| &a.agent.examples);
-                let examples = examples.map(|e| e.of(&model.id().model).clone());
-                let work = Compaction {
-                    beside: beside.clone(),
-                    meter,
-                    request: request.clone(),
-                    examples: examples.unwrap_or_default(),
-                    history: self.conversation.of(&call.message),
-                    budget,
-                    before,
-                    sizes,
-                    overlay: None,
-                };
-                let future = work.run(call.message.clone()).boxed();
-                let effect = effect.clone();
-                (Some(count), Some(CompactionWork { effect, beside, tries, future }))
+                let tight = Tight { budget, before: count.tokens, refused: None };
+                (Some(count), Some(self.make_room(model, request, effect, call, tight)))
             }
         }
+    }
+
+    /// The work that makes a request shorter which the provider refused as too long, though by what is known of the model it
+    /// fits: a server may have been started with a smaller window. What it takes nobody knows, so half of the conversation has
+    /// to go. That is tried once for each call; the machine hears of the refusal when it comes to nothing. Nothing is learned
+    /// for other conversations: a refusal that was about something else must not shorten them all.
+    pub(super) fn shorten_refused(
+        &mut self,
+        work: &ModelWork,
+        failure: &CallFailure,
+    ) -> Option<CompactionWork> {
+        let ModelWork { effect, call, model, request, meter, .. } = work;
+        let said = failure.partial.is_some() || self.partial_of(work).is_some();
+        if failure.error.kind != ModelErrorKind::ContextOverflow
+            || said
+            || self.turn.model_calls_left() == 0
+            || !self.conversation.note_refused(&call.message, effect.step)
+        {
+            return None;
+        }
+        let whole = meter.count(request);
+        let bare = ModelRequest { transcript: self.examples(effect, model), ..(**request).clone() };
+        let fixed = meter.count(&bare).at_most();
+        tracing::warn!(
+            "a request of about {} tokens was refused as too long, and the window of `{}` is said to be {}; it is made shorter",
+            whole.tokens,
+            model.id().model,
+            model.info().context_window
+        );
+        let tight = Tight {
+            budget: fixed + whole.at_most().saturating_sub(fixed) / 2,
+            before: whole.tokens,
+            refused: Some(failure.error.clone()),
+        };
+        Some(self.make_room(model, request, effect, call, tight))
+    }
+
+    fn make_room(
+        &self,
+        model: &Arc<dyn Model>,
+        request: &ModelRequest,
+        effect: &Effect,
+        call: &CallModel,
+        tight: Tight,
+    ) -> CompactionWork {
+        let nested = self.nested.of(&effect.path);
+        let beside =
+            self.beside(model.clone(), &effect.agent, effect.step, Purpose::Summary, nested);
+        let sizes = self.summary_sizes();
+        let work = Compaction {
+            beside: beside.clone(),
+            meter: self.assembler.meter(model),
+            request: request.clone(),
+            examples: self.examples(effect, model),
+            history: self.conversation.of(&call.message),
+            tight,
+            sizes,
+            overlay: None,
+        };
+        let future = work.run(call.message.clone()).boxed();
+        CompactionWork { effect: effect.clone(), beside, tries: sizes.len() as u32, future }
+    }
+
+    fn examples(&self, effect: &Effect, model: &Arc<dyn Model>) -> Transcript {
+        let agent = self.runtime.agents.get(&effect.agent);
+        agent.map(|a| a.agent.examples.of(&model.id().model).clone()).unwrap_or_default()
     }
 
     /// How a summary may still be tried in this turn: none of the ways that came to nothing, and no more calls than the turn
@@ -183,6 +224,16 @@ fn budget(model: &dyn Model, request: &ModelRequest) -> u32 {
     info.context_window.saturating_sub(answer.min(info.context_window / ANSWER_SHARE))
 }
 
+/// What a request must be made to fit.
+struct Tight {
+    /// Tokens that it may have.
+    budget: u32,
+    /// Those that it has.
+    before: u32,
+    /// How the provider refused it, if it did.
+    refused: Option<ModelError>,
+}
+
 struct Compaction {
     beside: Beside,
     meter: Arc<TokenMeter>,
@@ -191,8 +242,7 @@ struct Compaction {
     examples: Transcript,
     /// What is made to fit.
     history: Transcript,
-    budget: u32,
-    before: u64,
+    tight: Tight,
     /// See [`SUMMARY_SIZES`].
     sizes: &'static [SummarySize],
     /// The summary that was made, with what it covers.
@@ -226,7 +276,7 @@ impl Compaction {
     async fn make_fit(&mut self) -> Result<(Transcript, CompactionReport), ModelError> {
         let mut notes = Vec::new();
         // A single text may take half of what there is.
-        let mut largest = self.budget / 2;
+        let mut largest = self.tight.budget / 2;
         let mut shortened = self.shorten(largest);
         if !self.sizes.is_empty() && !self.fits(&self.history) {
             match self.summarise().await {
@@ -265,16 +315,28 @@ impl Compaction {
             notes.insert(0, "very long texts were shortened");
         }
         if !self.fits(&self.history) {
+            if let Some(refused) = self.tight.refused.take() {
+                return Err(refused);
+            }
             let message = format!(
                 "the request has about {} tokens and the model takes {}, even after everything that can go was left out",
                 self.meter.count(&self.with(&self.history)).tokens,
-                self.budget
+                self.tight.budget
             );
             return Err(ModelError::new(ModelErrorKind::ContextOverflow, message));
         }
         let after = u64::from(self.meter.count(&self.with(&self.history)).tokens);
-        let note = format!("To fit the model's window, {}.", notes.join(", and "));
-        let report = CompactionReport { note, before: self.before, after, summary_call: None };
+        let done = format!("To fit the model's window, {}.", notes.join(", and "));
+        let note = match self.tight.refused {
+            Some(_) => format!("The provider found the request too long. {done}"),
+            None => done,
+        };
+        let report = CompactionReport {
+            note,
+            before: u64::from(self.tight.before),
+            after,
+            summary_call: None,
+        };
         Ok((self.history.clone(), report))
     }
 
@@ -289,7 +351,13 @@ impl Compaction {
     }
 
     fn fits(&self, history: &Transcript) -> bool {
-        self.meter.fit(&self.with(history), self.budget).fits()
+        self.meter.fit(&self.with(history), self.tight.budget).fits()
+    }
+
+    /// Tokens that are left for the history.
+    fn room(&self) -> u32 {
+        let fixed = self.meter.count(&self.with(&Transcript::default())).at_most();
+        self.tight.budget.saturating_sub(fixed)
     }
 
     /// The request with another history.
@@ -302,7 +370,7 @@ impl Compaction {
         let counter = self.meter.counter().clone();
         let tokens = |e: &Entry| e.tokens(counter.key(), |i| counter.count_item(i));
         let entries = self.history.entries();
-        let at = cut(entries, &tokens, self.budget / 3).unwrap_or(0);
+        let at = cut(entries, &tokens, self.room() / 3).unwrap_or(0);
         let (old, recent) = entries.split_at(at);
         let earlier = old.first().and_then(|entry| summary_in(entry));
         let since = old.get(usize::from(earlier.is_some())..).unwrap_or_default();
@@ -312,7 +380,7 @@ impl Compaction {
         }
         let mut failure = None;
         for size in self.sizes {
-            let most = (self.budget as usize).saturating_mul(size.per_token);
+            let most = (self.tight.budget as usize).saturating_mul(size.per_token);
             let (text, note) = to_summarise(earlier, since, size.each, most);
             match self.ask_for_summary(text).await {
                 Ok(answer) => {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use turnbuckle_core::content::{Content, Media};
 use turnbuckle_core::error::ModelError;
 use turnbuckle_core::ids::MessageId;
-use turnbuckle_core::machine::{CallModel, CompactionReport, Effect};
+use turnbuckle_core::machine::{CallModel, CompactionReport, Effect, StepId};
 use turnbuckle_core::model::{ModelRequest, OutputSchema, SystemBlock, ToolChoice, ToolSet};
 use turnbuckle_core::transcript::{Entry, Item, Rules, Transcript};
 use turnbuckle_core::usage::Purpose;
@@ -31,6 +31,8 @@ pub(crate) struct Conversation {
 struct Added {
     transcript: Transcript,
     iterations: u32,
+    /// The step whose request a provider refused as too long, so that it is made shorter once.
+    refused: Option<StepId>,
 }
 
 impl Conversation {
@@ -52,6 +54,12 @@ impl Conversation {
     /// What models read of a message of the turn, after their examples.
     pub(crate) fn of(&self, message: &MessageId) -> Transcript {
         self.messages.get(message).map(|added| added.transcript.clone()).unwrap_or_default()
+    }
+
+    /// Notes that the request of a step was refused as too long. Says whether that is the first time.
+    pub(super) fn note_refused(&mut self, message: &MessageId, step: StepId) -> bool {
+        let added = self.messages.get_mut(message);
+        added.is_some_and(|added| added.refused.replace(step) != Some(step))
     }
 
     /// Replaces what models read of a message of the turn, after it was made to fit.
@@ -136,7 +144,7 @@ impl Driver {
                     transcript.push_message(&user, &Rules { media, ..Rules::default() });
                 }
             }
-            Added { transcript, iterations: 0 }
+            Added { transcript, iterations: 0, refused: None }
         });
         if let Some(message) = self.turn.messages().get(&call.message) {
             let rules = Rules {

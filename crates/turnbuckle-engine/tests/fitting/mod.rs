@@ -5,11 +5,12 @@ use super::common::*;
 use super::is_summary;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use turnbuckle_core::error::{ModelError, ModelErrorKind};
 use turnbuckle_core::event::{Event, EventKind};
 use turnbuckle_core::ids::AgentName;
 use turnbuckle_core::machine::Routes;
 use turnbuckle_core::model::ModelRequest;
-use turnbuckle_core::outcome::TurnError;
+use turnbuckle_core::outcome::{Outcome, TurnError};
 use turnbuckle_core::transcript::Item;
 use turnbuckle_core::usage::Purpose;
 use turnbuckle_engine::tool::Resources;
@@ -267,4 +268,89 @@ async fn examples_stay_before_a_summary_and_are_never_part_of_one() {
     assert_eq!(seen[0], words);
     assert!(seen[1].contains("SUMMARY 2"), "{seen:?}");
     bench.check(&key).await;
+}
+
+fn notes(events: &[Event]) -> Vec<String> {
+    let notes = events.iter().filter_map(|e| match &e.kind {
+        EventKind::ContextCompacted { note, .. } => Some(note.clone()),
+        _ => None,
+    });
+    notes.collect()
+}
+
+/// A server with a window of a few thousand bytes under a model of which 128,000 tokens are known.
+fn small_server(bytes: usize) -> ScriptedModel {
+    let mut summaries = 0;
+    ScriptedModel::from_fn("m", move |request| {
+        if items(request).iter().map(|item| item.size().bytes).sum::<u64>() > bytes as u64 {
+            let message = "the request exceeds the available context size";
+            return ModelError::new(ModelErrorKind::ContextOverflow, message).into();
+        }
+        if is_summary(request) {
+            summaries += 1;
+            return text(&format!("SUMMARY {summaries}")).into();
+        }
+        text("Noted.").into()
+    })
+    .with_window(128_000, 4_000)
+}
+
+#[tokio::test]
+async fn a_session_outgrows_a_server_that_takes_less_than_is_known_of_its_model_and_goes_on() {
+    let bench = Bench::of(small_server(8_000), [listener()], |b| b);
+    let key = bench.session().await;
+    let mut told = Vec::new();
+    for n in 0..30 {
+        let events = bench.say(&key, message(n, 700).as_str()).await;
+        assert!(completed(&events), "{n}: {events:?}");
+        told.extend(notes(&events));
+    }
+    assert_eq!(summarised(&bench).len(), told.len());
+    assert!((2..=10).contains(&told.len()), "{told:?}");
+    let note = "The provider found the request too long. To fit the model's window, the older part of the conversation was \
+                summarised.";
+    assert!(told.iter().all(|t| t == note), "{told:?}");
+    bench.check(&key).await;
+}
+
+/// It is made shorter once for each call; what is refused even so is the end of the turn, in the provider's words.
+#[tokio::test]
+async fn what_is_refused_once_more_ends_the_turn() {
+    let model = ScriptedModel::from_fn("m", |request| {
+        if is_summary(request) {
+            return text("SUMMARY").into();
+        }
+        match user_texts(request).len() {
+            1..=8 => text("Noted.").into(),
+            _ => ModelError::new(ModelErrorKind::ContextOverflow, "no more than that").into(),
+        }
+    });
+    let never = ScriptedModel::from_fn("m", |request| match is_summary(request) {
+        true => text("SUMMARY").into(),
+        false => match user_texts(request).last().unwrap().starts_with("Message 8") {
+            true => ModelError::new(ModelErrorKind::ContextOverflow, "no more than that").into(),
+            false => text("Noted.").into(),
+        },
+    });
+    for (model, ends) in [(model, false), (never, true)] {
+        let bench = Bench::of(model, [listener()], |b| b);
+        let key = bench.session().await;
+        for n in 0..8 {
+            bench.say(&key, message(n, 500).as_str()).await;
+        }
+        let events = bench.say(&key, message(8, 500).as_str()).await;
+        assert_eq!(notes(&events).len(), 1);
+        assert_eq!(steps(&bench).len(), 10);
+        match last_kind(&events) {
+            EventKind::TurnError { error: TurnError::ContextOverflow { message }, .. } => {
+                assert!(ends && message.contains("no more than that"), "{message}");
+            }
+            other => assert!(
+                !ends && outcome(&bench.message(&key).await) == Outcome::Completed,
+                "{other:?}"
+            ),
+        }
+        bench.check(&key).await;
+        assert!(completed(&bench.say(&key, "Short.").await));
+    }
 }
