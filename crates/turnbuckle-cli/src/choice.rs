@@ -2,6 +2,7 @@
 
 use crate::config::{Chosen, Settings, process_env};
 use crate::error::CliError;
+use crate::nominees::{nominees, passed_over};
 use desk::agent::DeskStory;
 use std::sync::Arc;
 use turnbuckle::core::error::ModelError;
@@ -71,7 +72,8 @@ fn rehearsal(settings: &Settings) -> RehearsalModel {
 /// Chooses the model.
 ///
 /// # Errors
-/// When a model was asked for and cannot be called.
+/// When a model was asked for, or a provider is named by the environment or the configuration, and cannot be called. The
+/// rehearsal plays where nothing is named, and where it is asked for.
 pub async fn choose(settings: &Settings, providers: &Providers) -> Result<Choice, CliError> {
     if let Some(Chosen { value, source }) = &settings.model {
         let why = format!("{source} says {value}");
@@ -83,6 +85,8 @@ pub async fn choose(settings: &Settings, providers: &Providers) -> Result<Choice
         }
     }
     let found = providers.detect().await?;
+    let named = nominees(settings, &process_env);
+    passed_over(providers, &named, found.model.as_ref()).await?;
     if let Some(model) = found.model {
         let why = match &settings.model {
             Some(wish) => format!("{} says {}, and {}", wish.source, wish.value, found.why),
@@ -92,11 +96,26 @@ pub async fn choose(settings: &Settings, providers: &Providers) -> Result<Choice
     }
     match &settings.model {
         None => Ok(rehearsed(settings, found.why)),
-        Some(Chosen { value, source }) => Err(CliError::Failed(format!(
-            "{source} asks for the model `{value}`, but no provider can be called: write it as provider:model, or set a key ({})",
-            found.why.split(':').next().unwrap_or_default()
-        ))),
+        Some(wish) => Err(CliError::Failed(unanswered(wish, &found.why))),
     }
+}
+
+/// What to say of a model that was asked for when nothing is configured that could have it.
+fn unanswered(wish: &Chosen<String>, why: &str) -> String {
+    let Chosen { value, source } = wish;
+    let known = || presets().into_iter().map(|p| p.name).collect::<Vec<_>>().join(", ");
+    let how = match ModelRef::parse(value) {
+        Some(id) => format!(
+            "`{}` is no known provider; there are {}, and those of your configuration",
+            id.provider,
+            known()
+        ),
+        None => format!(
+            "no provider can be called: write it as provider:model, or set a key ({})",
+            why.split(':').next().unwrap_or_default()
+        ),
+    };
+    format!("{source} asks for the model `{value}`, but {how}")
 }
 
 /// The model of a text in the form `provider:model` whose provider is known.

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `cli`, `exit`, `error` | the command line, exit codes, errors |
 //! | `config`, `address`, `place`, `keep` | what is configured, the data folder, the databases |
-//! | `choice`, `product`, `host` | the model, the agents, the engine on all of them |
+//! | `choice`, `nominees`, `product`, `host` | the model, the agents, the engine on all of them |
 //! | `chat` | the conversation in the terminal |
 //! | `run` | one turn without a conversation |
 //! | `serve` | the HTTP API, the worker and the web UI; API keys |
@@ -27,6 +27,7 @@ mod host;
 mod keep;
 mod log;
 mod models;
+mod nominees;
 mod place;
 mod product;
 mod replay;

@@ -11,6 +11,7 @@ mod chat;
 mod commands;
 mod db;
 mod headless;
+mod named;
 mod observe;
 mod provider;
 mod steering;
