@@ -65,6 +65,14 @@ pub enum ConfigProblem {
         /// What it could be.
         expected: &'static str,
     },
+    /// What is to name the variable of a key cannot be a name, and so may be the key itself: it is not shown.
+    #[error(
+        "providers.{provider}: `api_key_env` is to name a variable (letters, digits and `_`, no digit first), not to hold the key"
+    )]
+    KeyVariable {
+        /// The provider.
+        provider: String,
+    },
     /// The platform names no folder for data.
     #[error("this platform names no data folder: set TURNBUCKLE_DATA or use --data")]
     NoDataFolder,
@@ -169,6 +177,7 @@ impl Settings {
         if let Some(folder) = path.as_deref().and_then(Path::parent) {
             config.resolve_paths(folder);
         }
+        key_variables(&config.providers)?;
         let pick = |flag: Option<String>,
                     flag_name: &'static str,
                     variable: &'static str,
@@ -247,6 +256,20 @@ impl Settings {
             product: Product::default(),
         })
     }
+}
+
+/// Looks at what is to name the variables of keys.
+fn key_variables(providers: &BTreeMap<String, ProviderConfig>) -> Result<(), ConfigProblem> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let names = |text: &str| {
+        text.chars().all(plain) && text.starts_with(|first: char| !first.is_ascii_digit())
+    };
+    for (provider, config) in providers {
+        if config.api_key_env.as_deref().is_some_and(|variable| !names(variable)) {
+            return Err(ConfigProblem::KeyVariable { provider: provider.clone() });
+        }
+    }
+    Ok(())
 }
 
 fn titles(wish: Option<String>) -> Result<Titles, ConfigProblem> {
@@ -329,6 +352,21 @@ mod tests {
         assert_eq!(settings.limits, TurnLimits::default());
         assert_eq!(settings.pace, Duration::from_millis(15));
         assert_eq!(settings.log, "off");
+    }
+
+    #[test]
+    fn a_key_is_never_taken_for_the_name_of_its_variable() {
+        let load = |name: &str| {
+            load(&format!("[providers.mine]\napi_key_env = \"{name}\""), &[], &Run::default())
+        };
+        for name in ["MY_KEY", "_k2", "key"] {
+            assert!(load(name).is_ok(), "{name}");
+        }
+        for key in ["sk-very-secret", "2secret", "", "a secret", "sécret"] {
+            let told = load(key).unwrap_err().to_string();
+            assert!(told.starts_with("providers.mine: `api_key_env`"), "{told}");
+            assert!(!told.contains("secret"), "{told}");
+        }
     }
 
     #[test]

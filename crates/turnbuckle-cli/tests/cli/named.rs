@@ -98,3 +98,17 @@ fn a_provider_that_nobody_knows_is_told_as_that() {
     let ran = place.run(&["run", "Who works in billing?"]).expect(0);
     assert!(ran.err.contains("REHEARSAL: no model answers"), "{}", ran.err);
 }
+
+/// A key that stands where the name of its variable belongs is not told on.
+#[test]
+fn a_key_in_the_place_of_its_variable_is_refused_and_not_shown() {
+    let place = Place::empty().config(&format!(
+        "[providers.mine]\nbase_url = \"{NOBODY}\"\napi_key_env = \"sk-very-secret\"\n"
+    ));
+    for args in [&["run", "hi"][..], &["run", "-m", "mine:m", "hi"], &["doctor"]] {
+        let ran = place.run(args).expect(1);
+        let told = ran.out + &ran.err;
+        assert!(!told.contains("very-secret"), "{told}");
+        assert!(told.contains("`api_key_env` is to name a variable"), "{told}");
+    }
+}
