@@ -1,6 +1,8 @@
 //! Ctrl-C.
 
 use crate::error::CliError;
+use futures_util::FutureExt;
+use std::pin::pin;
 
 /// Interrupts of this process, as they come. None is lost between two waits.
 pub struct Interrupts {
@@ -29,5 +31,20 @@ impl Interrupts {
         if self.inner.recv().await.is_none() {
             std::future::pending().await
         }
+    }
+
+    /// Waits for another program that has the terminal, and with it Ctrl-C, to itself: interrupts meanwhile are its own.
+    pub async fn left_to<T>(&mut self, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        let done = loop {
+            tokio::select! {
+                done = &mut work => break done,
+                () = self.next() => {}
+            }
+        };
+        // The last one may have ended the program; the runtime hears of it once it has looked at what came in.
+        tokio::task::yield_now().await;
+        while self.next().now_or_never().is_some() {}
+        done
     }
 }

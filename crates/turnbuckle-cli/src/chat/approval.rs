@@ -1,6 +1,6 @@
 //! A card and the answer to it.
 
-use super::edit;
+use super::edit::{self, Draft, Edited};
 use super::input::{Given, Input};
 use crate::config::Settings;
 use crate::error::CliError;
@@ -45,6 +45,7 @@ impl Asking<'_> {
         show(self.screen, card)?;
         let fields = edit::fields(card);
         let mut changes: Map<String, Value> = Map::new();
+        let mut draft = None;
         loop {
             self.screen.line(Style::Bold, &choices(card, &fields, &changes))?;
             let line = match self.input.answer("? ", self.interrupts).await {
@@ -84,9 +85,18 @@ impl Asking<'_> {
                     return Ok(Answer::Decide(Decision::Reject { reason }));
                 }
                 "e" | "edit" if !fields.is_empty() => {
-                    if let Some(edited) = self.edit(card, &fields, &changes).await? {
-                        changes = edited;
-                        self.show_changes(card, &changes)?;
+                    match self.edit(card, &fields, &changes, draft.as_ref()).await? {
+                        Some(Edited::Changes(edited)) => {
+                            (changes, draft) = (edited, None);
+                            self.show_changes(card, &changes)?;
+                        }
+                        Some(Edited::Draft(left)) => {
+                            self.screen.line(Style::Bad, &left.problem)?;
+                            let line = "  It is not used; e opens it again as you left it.";
+                            self.screen.line(Style::Dim, line)?;
+                            draft = Some(left);
+                        }
+                        None => {}
                     }
                 }
                 "/stop" => return Ok(Answer::Stop),
@@ -107,34 +117,35 @@ impl Asking<'_> {
         }
     }
 
-    /// The changed fields; `None` when nothing came of it.
+    /// What came of the editing; `None` when nothing did.
     async fn edit(
         &mut self,
         card: &ApprovalCard,
         fields: &[edit::Field],
         before: &Map<String, Value>,
-    ) -> Result<Option<Map<String, Value>>, CliError> {
+        draft: Option<&Draft>,
+    ) -> Result<Option<Edited>, CliError> {
         let mut current = card.args.as_object().cloned().unwrap_or_default();
         current.extend(before.clone());
-        let edited = match edit::editor(self.settings, self.input.is_terminal()) {
-            Some(command) => match edit::in_editor(&command, fields, &current).await {
-                Ok(edited) => edited,
-                Err(problem) => {
-                    self.screen.line(Style::Bad, &problem)?;
-                    return Ok(None);
-                }
-            },
-            None => match self.by_lines(fields, &current).await? {
-                Some(edited) => edited,
-                None => return Ok(None),
-            },
+        let Some(command) = edit::editor(self.settings, self.input.is_terminal()) else {
+            let Some(edited) = self.by_lines(fields, &current).await? else { return Ok(None) };
+            let changes = edit::changes(card, fields, edited);
+            return match edit::check(card, &changes) {
+                Ok(()) => Ok(Some(Edited::Changes(changes))),
+                Err(problem) => self.nothing(&problem),
+            };
         };
-        let changes = edit::changes(card, fields, edited);
-        if let Err(problem) = edit::check(card, &changes) {
-            self.screen.line(Style::Bad, &format!("That does not fit: {problem}"))?;
-            return Ok(None);
+        let editing = edit::in_editor(&command, card, fields, &current, draft);
+        match self.interrupts.left_to(editing).await {
+            Ok(edited) => Ok(Some(edited)),
+            Err(problem) => self.nothing(&problem),
         }
-        Ok(Some(changes))
+    }
+
+    /// Nothing came of the editing, and why.
+    fn nothing(&mut self, problem: &str) -> Result<Option<Edited>, CliError> {
+        self.screen.line(Style::Bad, problem)?;
+        Ok(None)
     }
 
     async fn by_lines(

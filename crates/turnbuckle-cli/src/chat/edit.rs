@@ -59,26 +59,75 @@ pub fn editor(settings: &Settings, terminal: bool) -> Option<String> {
     settings.editor.clone().or_else(from_environment)
 }
 
-/// Has the fields edited as TOML, in which long texts read well.
+/// What becomes of a card's arguments in the editor.
+#[derive(Debug, PartialEq)]
+pub enum Edited {
+    /// They fit; what differs from the card, and it may be nothing.
+    Changes(Map<String, Value>),
+    /// They cannot be used. What was left is kept, to be opened again.
+    Draft(Draft),
+}
+
+/// What the editor left and why it cannot be used.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Draft {
+    /// What is wrong with it.
+    pub problem: String,
+    text: String,
+}
+
+/// How a line begins that tells in the file what is wrong with it.
+const PROBLEM: &str = "#! ";
+
+impl Draft {
+    /// The file as it was left, with what is wrong in front. What was wrong before is not in front any more.
+    fn file(&self) -> String {
+        let problem = self.problem.lines().map(|line| format!("{PROBLEM}{line}\n"));
+        let left = self.text.lines().skip_while(|line| line.starts_with(PROBLEM));
+        problem.chain(left.map(|line| format!("{line}\n"))).collect()
+    }
+}
+
+/// Has the fields edited as TOML, in which long texts read well; a draft goes on from where it was left.
 ///
 /// # Errors
-/// When the editor fails or what it leaves cannot be read.
+/// When the editor fails.
 pub async fn in_editor(
     command: &str,
+    card: &ApprovalCard,
     fields: &[Field],
     current: &Map<String, Value>,
-) -> Result<Map<String, Value>, String> {
-    let text = as_toml(fields, current)?;
+    draft: Option<&Draft>,
+) -> Result<Edited, String> {
+    let text = match draft {
+        Some(draft) => draft.file(),
+        None => as_toml(fields, current)?,
+    };
     let command = command.to_owned();
     // The editor has the terminal to itself until it ends.
-    let edited = tokio::task::spawn_blocking(move || run_editor(&command, &text))
+    let text = tokio::task::spawn_blocking(move || run_editor(&command, &text))
         .await
         .map_err(|e| format!("The editor could not be waited for: {e}"))??;
-    let given: Map<String, Value> = toml::from_str(&edited)
+    Ok(match judge(card, fields, current, &text) {
+        Ok(changes) => Edited::Changes(changes),
+        Err(problem) => Edited::Draft(Draft { problem, text }),
+    })
+}
+
+/// What a file changes of the card, or what is wrong with it.
+fn judge(
+    card: &ApprovalCard,
+    fields: &[Field],
+    current: &Map<String, Value>,
+    text: &str,
+) -> Result<Map<String, Value>, String> {
+    let given: Map<String, Value> = toml::from_str(text)
         .map_err(|e| format!("What the editor left is no TOML: {}", e.message()))?;
     let mut all = current.clone();
     all.extend(given);
-    Ok(all)
+    let changes = changes(card, fields, all);
+    check(card, &changes)?;
+    Ok(changes)
 }
 
 fn as_toml(fields: &[Field], current: &Map<String, Value>) -> Result<String, String> {
@@ -154,9 +203,13 @@ pub fn check(card: &ApprovalCard, changes: &Map<String, Value>) -> Result<(), St
     let value = Value::Object(changes.clone());
     let wrong: Vec<String> = validator
         .iter_errors(&value)
-        .map(|e| format!("{}: {e}", e.instance_path().to_string().trim_start_matches('/')))
+        .map(|e| match e.instance_path().to_string().trim_start_matches('/') {
+            // It is the arguments as a whole.
+            "" => e.to_string(),
+            field => format!("{field}: {e}"),
+        })
         .collect();
-    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; ")) }
+    if wrong.is_empty() { Ok(()) } else { Err(format!("That does not fit: {}", wrong.join("; "))) }
 }
 
 #[cfg(test)]
@@ -215,9 +268,10 @@ mod tests {
         assert_eq!(Value::Object(changed.clone()), json!({"body": "Hello"}));
         assert_eq!(check(&card, &changed), Ok(()));
         let short = json!({"body": "x"}).as_object().cloned().unwrap();
-        assert!(check(&card, &short).unwrap_err().starts_with("body: "));
+        assert!(check(&card, &short).unwrap_err().starts_with("That does not fit: body: "));
         let foreign = json!({"nonsense": 1}).as_object().cloned().unwrap();
-        assert!(check(&card, &foreign).is_err());
+        let told = check(&card, &foreign).unwrap_err();
+        assert!(told.starts_with("That does not fit: Additional properties"), "{told}");
     }
 
     #[tokio::test]
@@ -227,9 +281,23 @@ mod tests {
         let text = as_toml(&fields(&card), &current).unwrap();
         assert!(text.contains("# cc = (empty)") && text.contains("Dear\nCustomer"), "{text}");
         // `true` changes nothing, whatever it is given.
-        let edited = in_editor("true", &fields(&card), &current).await.unwrap();
-        assert_eq!(changes(&card, &fields(&card), edited), Map::new());
-        let failed = in_editor("false", &fields(&card), &current).await.unwrap_err();
+        let edited = in_editor("true", &card, &fields(&card), &current, None).await;
+        assert_eq!(edited, Ok(Edited::Changes(Map::new())));
+        let failed = in_editor("false", &card, &fields(&card), &current, None).await.unwrap_err();
         assert!(failed.contains("nothing is changed"), "{failed}");
+    }
+
+    #[tokio::test]
+    async fn a_draft_is_opened_as_it_was_left_under_what_is_wrong_now() {
+        let card = card();
+        let current = card.args.as_object().cloned().unwrap();
+        let text = "#! An old problem\n# A note\nbody = \"x\"\n".to_owned();
+        let draft = Draft { problem: "First\nSecond".to_owned(), text };
+        let file = "#! First\n#! Second\n# A note\nbody = \"x\"\n";
+        assert_eq!(draft.file(), file);
+        let again = in_editor("true", &card, &fields(&card), &current, Some(&draft)).await;
+        let Ok(Edited::Draft(again)) = again else { panic!("{again:?}") };
+        assert!(again.problem.starts_with("That does not fit: body: "), "{}", again.problem);
+        assert_eq!(again.text, file);
     }
 }

@@ -10,6 +10,7 @@
 mod chat;
 mod commands;
 mod db;
+mod editing;
 mod headless;
 mod named;
 mod observe;
