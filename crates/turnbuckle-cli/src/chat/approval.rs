@@ -20,6 +20,8 @@ pub enum Answer {
     Decide(Decision),
     /// The whole turn stops.
     Stop,
+    /// The same by Ctrl-C, of which a second one quits.
+    Interrupt,
     /// Not now: the card stays.
     Later,
 }
@@ -50,7 +52,7 @@ impl Asking<'_> {
             self.screen.line(Style::Bold, &choices(card, &fields, &changes))?;
             let line = match self.input.answer("? ", self.interrupts).await {
                 Given::Line(line) => line,
-                Given::Interrupt => return Ok(Answer::Stop),
+                Given::Interrupt => return Ok(Answer::Interrupt),
                 Given::End => return Ok(Answer::Later),
             };
             let line = line.trim();

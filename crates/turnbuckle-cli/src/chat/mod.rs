@@ -61,6 +61,17 @@ pub(crate) struct Chat {
     /// What goes with the next message.
     attached: Vec<ContentPart>,
     listed: Vec<Session>,
+    /// What the next Ctrl-C at the prompt does.
+    next_interrupt: NextInterrupt,
+}
+
+/// What a Ctrl-C at the prompt does, by what the person was last told of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NextInterrupt {
+    /// It clears the line, and says that another one leaves.
+    Warns,
+    /// It leaves, as was said when the one before it stopped a turn or cleared the line.
+    Leaves,
 }
 
 /// Talks until the person leaves.
@@ -85,6 +96,7 @@ pub async fn run(settings: Settings, args: &ChatArgs) -> Result<Exit, CliError> 
         allowed: Vec::new(),
         attached: Vec::new(),
         listed: Vec::new(),
+        next_interrupt: NextInterrupt::Warns,
     };
     chat.greet()?;
     if let ControlFlow::Break(exit) = chat.attach(args).await? {
@@ -144,24 +156,25 @@ impl Chat {
     }
 
     async fn talk(&mut self) -> Result<Exit, CliError> {
-        let mut leaving = false;
         loop {
             self.view.screen()?.wipe()?;
             let given = self.input.next("> ", &mut self.interrupts).await;
             let line = match given {
                 Given::Line(line) => line,
                 Given::End => return self.leave(Exit::Completed),
-                // On a terminal the first one only clears the line.
-                Given::Interrupt if leaving || !self.input.is_terminal() => {
+                Given::Interrupt
+                    if self.next_interrupt == NextInterrupt::Leaves
+                        || !self.input.is_terminal() =>
+                {
                     return self.leave(Exit::Completed);
                 }
                 Given::Interrupt => {
-                    leaving = true;
+                    self.next_interrupt = NextInterrupt::Leaves;
                     self.view.screen()?.line(Style::Dim, "Ctrl-C again, or /quit, leaves.")?;
                     continue;
                 }
             };
-            leaving = false;
+            self.next_interrupt = NextInterrupt::Warns;
             if line.trim().is_empty() {
                 continue;
             }

@@ -1,8 +1,8 @@
 //! Following a turn to its end, over its cards.
 
-use super::Chat;
 use super::approval::{self, Answer, Asking};
 use super::commands::{self, Slash};
+use super::{Chat, NextInterrupt};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::host::turn_events;
@@ -117,7 +117,7 @@ impl Chat {
                     }
                     stopping = true;
                     running.iter().for_each(TurnStream::stop);
-                    self.view.screen()?.line(Style::Dim, "Stopping… (Ctrl-C again quits)")?;
+                    self.stopped_by_interrupt()?;
                 }
                 (line, sent) = outbox.sent() => match sent {
                     Ok(submitted) => {
@@ -206,9 +206,12 @@ impl Chat {
             };
             let answer = asking.ask(card).await?;
             let by = Some(self.host.user());
+            if answer == Answer::Interrupt {
+                self.stopped_by_interrupt()?;
+            }
             let submitted = match answer {
                 Answer::Later => return Ok(ControlFlow::Break(Exit::Paused)),
-                Answer::Stop => self.host.engine.stop(key, by).await?,
+                Answer::Stop | Answer::Interrupt => self.host.engine.stop(key, by).await?,
                 Answer::Decide(decision) => {
                     self.host.engine.decide(key, &first.id, decision, by).await?
                 }
@@ -219,6 +222,12 @@ impl Chat {
                 return Ok(ControlFlow::Break(exit));
             }
         }
+    }
+
+    /// Ctrl-C stops the turn. The next one quits, also when the turn has ended by then.
+    fn stopped_by_interrupt(&mut self) -> Result<(), CliError> {
+        self.next_interrupt = NextInterrupt::Leaves;
+        Ok(self.view.screen()?.line(Style::Dim, "Stopping… (Ctrl-C again quits)")?)
     }
 
     /// Stops a turn that waits for people; one that runs is stopped by Ctrl-C.

@@ -275,3 +275,40 @@ async fn a_person_at_a_terminal_types_into_a_running_turn() {
     let requests = server.requests();
     assert_eq!(said(&requests[2]), ["Tell me a story", "A shorter one", "Thanks"]);
 }
+
+/// What was promised when the turn stopped still holds when it has stopped.
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ctrl_c_stops_the_turn_and_a_second_one_quits() {
+    let server = FakeModelServer::start().await;
+    server.otherwise(|_| {
+        Reply::sse(answer().text("Once upon a time").frames().into_iter().take(1)).hang()
+    });
+    let place = Place::server(&server.base_url());
+    beside(move || {
+        let mut talk = Talk::at_terminal(&mut place.command(&["chat"]));
+        talk.wait_for("> ");
+        talk.say("Tell me a story");
+        talk.wait_for("Once");
+        talk.interrupt();
+        talk.wait_for("Ctrl-C again quits");
+        talk.wait_for("Stopped.");
+        talk.wait_for("> ");
+        // A line in between takes the promise back.
+        talk.say("/usage");
+        talk.wait_for("openai:test-model");
+        talk.wait_for("> ");
+        talk.interrupt();
+        talk.wait_for("Ctrl-C again, or /quit, leaves.");
+        talk.say("Another one");
+        talk.wait_for("Once");
+        talk.interrupt();
+        talk.wait_for("Stopped.");
+        talk.wait_for("> ");
+        talk.interrupt();
+        let (which, came) = talk.wait_for_any(&["Everything is stored", "leaves."]);
+        assert_eq!(which, 0, "{came}");
+        assert_eq!(talk.exit().0, 0);
+    })
+    .await;
+}
