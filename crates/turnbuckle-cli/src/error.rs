@@ -19,7 +19,7 @@ pub enum CliError {
     #[error(transparent)]
     Provider(#[from] turnbuckle::models::ConfigError),
     /// A model call failed.
-    #[error("{0}")]
+    #[error("{}", crate::term::words::model_failure(.0))]
     Model(#[from] ModelError),
     /// The engine refused.
     #[error(transparent)]

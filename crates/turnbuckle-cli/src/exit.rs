@@ -1,8 +1,9 @@
 //! Exit codes: how the last turn ended.
 
+use crate::term::words::model_failure;
 use std::process::ExitCode;
 use turnbuckle::core::event::EventKind;
-use turnbuckle::core::outcome::Outcome;
+use turnbuckle::core::outcome::{Outcome, TurnError};
 
 /// What is said about exit codes in the help texts.
 pub const HELP: &str = "\
@@ -70,8 +71,16 @@ pub fn outcome_word(outcome: &Outcome) -> String {
         Outcome::Completed => "completed".to_owned(),
         Outcome::Paused => "paused".to_owned(),
         Outcome::Exhausted { reason } => format!("ended at a limit: {}", exhausted_word(*reason)),
-        Outcome::Error { error } => format!("failed: {error}"),
+        Outcome::Error { error } => format!("failed: {}", turn_failure(error)),
         Outcome::Aborted { .. } => "stopped".to_owned(),
+    }
+}
+
+/// What made a turn fail, with how long the provider asks to wait.
+pub fn turn_failure(error: &TurnError) -> String {
+    match error {
+        TurnError::Model(error) => model_failure(error),
+        other => other.to_string(),
     }
 }
 
@@ -80,7 +89,9 @@ pub fn exhausted_word(reason: turnbuckle::core::outcome::ExhaustedReason) -> &'s
     use turnbuckle::core::outcome::ExhaustedReason::*;
     match reason {
         TokenBudget => "the token budget is used up (raise limits.max_tokens)",
-        MaxIterations => "too many model calls (raise limits.max_model_calls)",
+        MaxIterations => {
+            "too many model calls (the agent's own max_iterations caps its calls, limits.max_model_calls those of the turn)"
+        }
         MaxApprovals => "too many approvals (raise limits.max_approvals)",
         MaxToolCalls => "too many tool calls (raise limits.max_tool_calls)",
         WallTime => "it took too long (raise limits.max_wall_ms)",

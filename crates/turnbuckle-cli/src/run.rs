@@ -5,10 +5,11 @@ use crate::captured;
 use crate::cli::RunArgs;
 use crate::config::Settings;
 use crate::error::CliError;
-use crate::exit::Exit;
-use crate::host::{Access, Host};
+use crate::exit::{Exit, turn_failure};
+use crate::host::{Access, Host, is_unfinished};
 use crate::sessions::to_json;
 use crate::signals::Interrupts;
+use crate::term::words::{elapsed, model_failure};
 use crate::term::{Screen, Style, View};
 use futures_util::StreamExt;
 use std::io::{IsTerminal, Read};
@@ -159,15 +160,18 @@ impl Output {
                 }
             }
             EventKind::TurnError { error, .. } => {
-                self.notes.line(Style::Bad, &format!("The turn failed: {error}"))?;
+                self.notes
+                    .line(Style::Bad, &format!("The turn failed: {}", turn_failure(error)))?;
             }
             EventKind::TurnExhausted { reason, .. } => {
                 let why = crate::exit::exhausted_word(*reason);
                 self.notes.line(Style::Bad, &format!("The turn ended at a limit: {why}"))?;
             }
             EventKind::TurnAborted { .. } => self.notes.line(Style::Bad, "Stopped.")?,
-            EventKind::ModelRetry { error, .. } => {
-                self.notes.line(Style::Dim, &format!("trying again: {error}"))?;
+            EventKind::ModelRetry { error, delay_ms, .. } => {
+                let line =
+                    format!("trying again in {}: {}", elapsed(*delay_ms), model_failure(error));
+                self.notes.line(Style::Dim, &line)?;
             }
             _ => {}
         }
@@ -212,13 +216,16 @@ impl Output {
         match end.exit {
             Some(exit) => Ok(exit),
             None if !cards.is_empty() => Ok(Exit::Paused),
-            None if resumed => {
+            None if !resumed => Err(CliError::Failed(
+                "somebody else works on the session; what you sent waits for its turn".to_owned(),
+            )),
+            None if is_unfinished(&host.session(key.id.as_str()).await?) => {
+                Err(CliError::Failed("somebody else works on the session".to_owned()))
+            }
+            None => {
                 self.notes.line(Style::Dim, "nothing was unfinished")?;
                 Ok(Exit::Completed)
             }
-            None => Err(CliError::Failed(
-                "somebody else works on the session; what you sent waits for its turn".to_owned(),
-            )),
         }
     }
 }

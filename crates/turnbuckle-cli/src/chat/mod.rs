@@ -33,6 +33,7 @@ use turnbuckle::Submission;
 use turnbuckle::core::content::ContentPart;
 use turnbuckle::core::ids::MessageId;
 use turnbuckle::core::model::ModelRef;
+use turnbuckle::models::rehearsal::REHEARSAL;
 use turnbuckle::store::{Allowance, Posted, Session, SessionKey, SessionStatus};
 
 /// Where the history of the input line lies, in the data folder.
@@ -334,8 +335,14 @@ impl Chat {
             None => self.model.clone(),
         };
         let now = now.unwrap_or_else(|| self.host.choice.model.id().clone());
-        let known = choice::named(&self.host.settings, name);
-        let model = known.unwrap_or_else(|| ModelRef::new(now.provider.clone(), name));
+        let model = match choice::named(&self.host.settings, name) {
+            Some(known) => known,
+            // The one script there is goes by its provider's name alone, as it does in the configuration.
+            None if name == REHEARSAL => {
+                choice::rehearsed(&self.host.settings, String::new()).model.id().clone()
+            }
+            None => ModelRef::new(now.provider.clone(), name),
+        };
         if is_rehearsal(&model)
             && model != *self.host.choice.model.id()
             && self.host.providers.model(&model).is_err()

@@ -2,8 +2,8 @@
 
 use super::markdown::Markdown;
 use super::screen::{Screen, Style};
-use super::words::{brief, elapsed, one_line, plain};
-use crate::exit::exhausted_word;
+use super::words::{brief, elapsed, model_failure, one_line, plain};
+use crate::exit::{exhausted_word, turn_failure};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io;
@@ -131,7 +131,11 @@ impl View {
                 self.note(Style::Dim, &format!("  ↗ background task {task} {reference}"))
             }
             E::ModelRetry { attempt, delay_ms, error } => {
-                let line = format!("  ! {error}: attempt {attempt} in {}", elapsed(*delay_ms));
+                let line = format!(
+                    "  ! {}: attempt {attempt} in {}",
+                    model_failure(error),
+                    elapsed(*delay_ms)
+                );
                 self.note(Style::Bad, &line)
             }
             E::ModelReplaced { from, to, reason } => {
@@ -148,7 +152,7 @@ impl View {
                 &format!("The turn ended at a limit: {}.", exhausted_word(*reason)),
             ),
             E::TurnError { error, .. } => {
-                self.note(Style::Bad, &format!("The turn failed: {error}"))
+                self.note(Style::Bad, &format!("The turn failed: {}", turn_failure(error)))
             }
             E::TurnAborted { .. } => self.note(Style::Bad, "Stopped."),
             E::TurnCompleted { .. } | E::TurnPaused { .. } => self.settle(),

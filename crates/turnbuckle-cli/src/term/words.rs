@@ -1,6 +1,7 @@
 //! Values, times and sums in few words.
 
 use serde_json::Value;
+use turnbuckle::core::error::ModelError;
 use turnbuckle::core::time::Timestamp;
 use turnbuckle::core::usage::Usage;
 
@@ -13,6 +14,12 @@ pub fn one_line(text: &str, max: usize) -> String {
     let mut short: String = joined.chars().take(max.saturating_sub(1)).collect();
     short.push('…');
     short
+}
+
+/// Why a model call failed, with how long the provider asks to wait.
+pub fn model_failure(error: &ModelError) -> String {
+    let wait = error.retry_after_ms.map(|ms| format!("; it asks to wait {}", elapsed(ms)));
+    format!("{error}{}", wait.unwrap_or_default())
 }
 
 /// A small value for people: texts as they are, objects as `name: value` pairs.

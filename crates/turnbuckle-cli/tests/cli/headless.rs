@@ -1,6 +1,6 @@
 //! One turn at a time: output, exit codes, capture, replay.
 
-use crate::support::{Place, Ran};
+use crate::support::{Place, Ran, Talk};
 use serde_json::{Value, json};
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 use turnbuckle::core::event::Event;
@@ -165,4 +165,20 @@ fn tools_can_be_tried_by_hand_through_the_same_checks() {
     let made = place.run_with(&["tools", "call", "create_task", &args, "--yes"], "").expect(0);
     let made: Value = serde_json::from_str(&made.out).unwrap();
     assert_eq!(made["title"], "By hand");
+}
+
+#[test]
+fn a_session_that_another_process_works_on_is_not_called_finished() {
+    let place = Place::rehearsal();
+    let store = format!("sqlite:{}", place.folder.path().join("shared.db").display());
+    let place = place.env("TURNBUCKLE_STORE", &store);
+    // The rehearsal says a word and then waits for an hour.
+    let mut slow = place.command(&["chat"]);
+    let mut talk = Talk::start(slow.env("TURNBUCKLE_REHEARSAL_PACE_MS", "3600000"));
+    talk.say("Which threads are open?");
+    talk.wait_for("_(rehearsal,");
+    let list = place.run(&["sessions"]).expect(0).out;
+    let id = list.split_whitespace().nth(1).unwrap();
+    let ran = place.run(&["run", "--session", id, "--resume"]).expect(1);
+    assert!(ran.err.contains("somebody else works on the session"), "{}", ran.err);
 }

@@ -194,3 +194,34 @@ async fn a_model_can_be_tried_alone() {
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_provider_that_asks_to_wait_is_quoted() {
+    let server = FakeModelServer::start().await;
+    // Longer than a turn may take, so that nobody waits for it.
+    server.otherwise(|_| {
+        error(429, "rate_limit_exceeded", "Slow down").header("retry-after", "86400")
+    });
+    let place = Place::server(&server.base_url());
+    beside(move || {
+        let ran = place.run(&["run", "hello"]).expect(1);
+        assert!(ran.err.contains("Slow down"), "{}", ran.err);
+        assert!(ran.err.contains("it asks to wait 1440 min"), "{}", ran.err);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_rehearsal_can_be_chosen_by_its_name_alone() {
+    let server = FakeModelServer::start().await;
+    let place = Place::server(&server.base_url()).env("TURNBUCKLE_REHEARSAL_PACE_MS", "0");
+    beside(move || {
+        let mut talk = place.talk(&["chat"]);
+        talk.say("/model rehearsal");
+        talk.wait_for("rehearsal:desk plays: REHEARSAL, no model");
+        talk.say("Who works in billing?");
+        talk.wait_for("  ✓ ");
+        assert_eq!(talk.end().0, 0);
+    })
+    .await;
+}
