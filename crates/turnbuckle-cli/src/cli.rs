@@ -134,6 +134,32 @@ pub enum Command {
     },
 }
 
+/// Whether a command is done when whoever reads its output has had enough.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reader {
+    /// It only shows what there is: `| head` is no failure.
+    MayLeave,
+    /// It does something, or its exit code says something: that the output went nowhere is worth a word.
+    MustStay,
+}
+
+impl Command {
+    /// Whether its reader may leave in the middle.
+    pub const fn reader(&self) -> Reader {
+        use {CapturedCommand as C, ModelsCommand as M, SessionsCommand as S, ToolsCommand as T};
+        match self {
+            Self::Openapi
+            | Self::Sessions { what: None | Some(S::List { .. } | S::Show { .. }) }
+            | Self::Captured { what: C::List { .. } | C::Show { .. } }
+            | Self::Tools { what: None | Some(T::List), .. }
+            | Self::Models { what: None | Some(M::List { .. } | M::Show { .. }) } => {
+                Reader::MayLeave
+            }
+            _ => Reader::MustStay,
+        }
+    }
+}
+
 #[derive(Debug, Args)]
 pub struct ChatArgs {
     #[command(flatten)]

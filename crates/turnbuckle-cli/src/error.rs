@@ -70,6 +70,11 @@ impl CliError {
         move |source| Self::Io { what, source }
     }
 
+    /// Whether whoever read the output has had enough of it.
+    pub fn is_closed_pipe(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::BrokenPipe)
+    }
+
     /// The error on one line.
     pub fn line(&self) -> String {
         let text = self.to_string();

@@ -40,7 +40,7 @@ mod tools;
 mod wire;
 
 use clap::Parser;
-use cli::{Cli, Command, Global, Run};
+use cli::{Cli, Command, Global, Reader, Run};
 use config::{FILE_NAME, Settings, process_env, template};
 use error::CliError;
 use exit::Exit;
@@ -87,6 +87,7 @@ fn start(cli: Cli, product: Product) -> Result<Exit, CliError> {
     };
     let runtime =
         runtime.enable_all().build().map_err(CliError::io("the runtime cannot be started"))?;
+    let reader = cli.command.reader();
     let exit = runtime.block_on(async {
         let exit = dispatch(cli, product).await;
         log::finish().await;
@@ -94,7 +95,10 @@ fn start(cli: Cli, product: Product) -> Result<Exit, CliError> {
     });
     // A thread that still waits for a line of input must not hold the process up.
     runtime.shutdown_background();
-    exit
+    match exit {
+        Err(error) if reader == Reader::MayLeave && error.is_closed_pipe() => Ok(Exit::Completed),
+        exit => exit,
+    }
 }
 
 async fn dispatch(cli: Cli, product: Product) -> Result<Exit, CliError> {

@@ -65,8 +65,17 @@ pub async fn run(settings: Settings, args: RunArgs) -> Result<Exit, CliError> {
             host.engine.submit(&key, submission).await?
         }
     };
-    let end = out.follow(submitted, &mut interrupts).await?;
-    out.close(&host, &key, end, args.resume).await
+    let ended = match out.follow(submitted, &mut interrupts).await {
+        Ok(end) => out.close(&host, &key, end, args.resume).await,
+        Err(error) => Err(error),
+    };
+    ended.map_err(|error| match error.is_closed_pipe() {
+        true => CliError::Failed(format!(
+            "nobody reads the output any more; `turnbuckle run --session {} --resume` goes on with what is unfinished",
+            key.id
+        )),
+        false => error,
+    })
 }
 
 fn from_stdin() -> Result<String, CliError> {

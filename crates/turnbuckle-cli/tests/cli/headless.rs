@@ -167,6 +167,36 @@ fn tools_can_be_tried_by_hand_through_the_same_checks() {
     assert_eq!(made["title"], "By hand");
 }
 
+/// Runs a command whose reader reads nothing; its exit code and what it said beside.
+fn unread(place: &Place, args: &[&str]) -> (i32, String) {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let output = place.command(args).stdout(writer).output().unwrap();
+    (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+fn a_reader_that_has_enough_is_no_error() {
+    let place = Place::rehearsal();
+    place.run(&["run", "Who works in billing?"]).expect(0);
+    for command in [&["models"][..], &["sessions"], &["openapi"], &["tools"]] {
+        assert_eq!(unread(&place, command), (0, String::new()), "{command:?}");
+    }
+}
+
+#[test]
+fn a_turn_whose_reader_is_gone_says_how_to_go_on() {
+    let place = Place::rehearsal();
+    let (code, err) = unread(&place, &["run", "--json", "Who works in billing?"]);
+    assert_eq!(code, 1, "{err}");
+    let id = err.lines().find_map(|l| l.strip_prefix("session ")).unwrap();
+    assert!(err.contains(&format!("turnbuckle run --session {id} --resume")), "{err}");
+    place.run(&["run", "--session", id, "--resume"]).expect(0);
+    let Some(Message::Assistant(_)) = stored_messages(&place, id).pop() else {
+        panic!("no answer")
+    };
+}
+
 #[test]
 fn a_session_that_another_process_works_on_is_not_called_finished() {
     let place = Place::rehearsal();
