@@ -132,8 +132,8 @@ impl Writer {
     ) {
         let ExecuteResult::Success { result, .. } = result else { return };
         let action = serde_json::json!({
-            "call": call.call, "tool": call.tool, "args": call.args, "index": call.index,
-            "predicted": result.output, "digest": result.digest,
+            "call": call.call, "agent": call.agent, "tool": call.tool, "args": call.args,
+            "index": call.index, "predicted": result.output, "digest": result.digest,
         });
         self.captured.push(NewCaptured {
             turn: turn.clone(),

@@ -127,6 +127,7 @@ impl Driver {
         self.work.running.insert(run.call.clone(), step);
         if let ExecuteMode::Capture { local_index } = run.mode {
             let captured = CapturedCall {
+                agent: effect.agent.clone(),
                 call: run.call.clone(),
                 tool: run.tool.clone(),
                 args: run.args.clone(),

@@ -11,7 +11,7 @@ use std::future::{poll_fn, ready};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use turnbuckle_core::ids::{CallId, ToolName};
+use turnbuckle_core::ids::{AgentName, CallId, ToolName};
 use turnbuckle_core::json::Json;
 use turnbuckle_core::machine::{
     CallModel, Chunk, Effect, FinalChanges, NewTitle, StepId, Verdict, Weave,
@@ -54,6 +54,7 @@ pub(crate) struct CompactionWork {
 /// A captured execution, as it is stored for review.
 #[derive(Clone, Debug)]
 pub(crate) struct CapturedCall {
+    pub(crate) agent: AgentName,
     pub(crate) call: CallId,
     pub(crate) tool: ToolName,
     pub(crate) args: Json,

@@ -10,6 +10,7 @@ use crate::driver::{ATTEMPTS, COMMIT_ATTEMPTS, patient};
 use crate::engine::EngineError;
 use crate::pipeline::{self, Executed};
 use crate::runtime::{AgentRuntime, Runtime};
+use crate::tool::toolbox::Entry;
 use crate::tool::{Applies, Clock, ToolContext};
 use ids::{Blocked, Ids};
 use serde::{Deserialize, Serialize};
@@ -18,12 +19,12 @@ use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
-use turnbuckle_core::ids::{CallId, ToolName, TurnId};
+use turnbuckle_core::ids::{AgentName, CallId, ToolName, TurnId};
 use turnbuckle_core::json::Json;
 use turnbuckle_core::machine::{
     ExecuteCall, ExecuteMode, ExecuteResult, PrepareCall, PrepareStage, Verdict,
 };
-use turnbuckle_core::tool::SideEffect;
+use turnbuckle_core::tool::{RunsOn, SideEffect};
 use turnbuckle_store::{
     Captured, CapturedStatus, CapturedUpdate, Conflict, Lease, SessionKey, Store, StoreError,
 };
@@ -33,6 +34,9 @@ use turnbuckle_store::{
 pub struct CapturedAction {
     /// The call that asked for it.
     pub call: CallId,
+    /// The agent that asked; absent in what versions stored that did not tell agents apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<AgentName>,
     /// The tool.
     pub tool: ToolName,
     /// The arguments.
@@ -193,9 +197,9 @@ impl Apply<'_> {
             Err(Blocked::ForNow(why)) => return Ok(held.left(serde_json::json!({"waits": why}))),
         };
         let action = &held.action;
-        let Some(agent) = self.agent_with(&action.tool) else {
-            let why = text(&format!("the tool `{}` is not available any more", action.tool));
-            return self.settle(held, CapturedStatus::Failed, why).await;
+        let (agent, _) = match self.doer(action) {
+            Ok(doer) => doer,
+            Err(why) => return self.settle(held, CapturedStatus::Failed, text(&why)).await,
         };
         let stage = PrepareStage::Approved { amendment };
         let check =
@@ -224,17 +228,13 @@ impl Apply<'_> {
     async fn take_up(&self, held: &Held, review: &Review) -> Result<ApplyReport, EngineError> {
         self.nobody_applies(held)?;
         let unknown = "an earlier attempt broke off; whether it took effect is not known";
-        let tool = &held.action.tool;
-        let entry = self.agent_with(tool).and_then(|agent| {
-            agent.env.toolbox.get(tool.as_str()).map(|entry| (agent, entry.tool().contract()))
-        });
         // Without a lease it is of a version that did not store the arguments that ran.
-        let (Some((agent, contract)), Review::Approve { .. }, Some(_)) =
-            (entry, review, &held.action.lease)
+        let (Ok((agent, entry)), Review::Approve { .. }, Some(_)) =
+            (self.doer(&held.action), review, &held.action.lease)
         else {
             return self.settle(held, CapturedStatus::Failed, text(unknown)).await;
         };
-        let mode = match contract.traits.effect {
+        let mode = match entry.tool().contract().traits.effect {
             SideEffect::ReadOnly | SideEffect::Idempotent => ExecuteMode::Real,
             SideEffect::AtMostOnce => ExecuteMode::Recover,
         };
@@ -361,9 +361,32 @@ impl Apply<'_> {
         }
     }
 
-    fn agent_with(&self, tool: &ToolName) -> Option<&AgentRuntime> {
-        let mut agents = self.runtime.agents.values().map(|agent| &**agent);
-        agents.find(|a| a.env.toolbox.get(tool.as_str()).is_some())
+    /// The agent that wanted an action, with its tool for it. Another may have a tool of that name under other bindings and
+    /// rules, so only where the agent was not stored does the first do that has one.
+    ///
+    /// # Errors
+    /// Why nobody can do it, in words.
+    fn doer(&self, action: &CapturedAction) -> Result<(&AgentRuntime, &Entry), String> {
+        let tool = &action.tool;
+        let mut able = self.runtime.agents.iter().filter_map(|(name, agent)| {
+            let wanted = action.agent.as_ref().is_none_or(|wanted| wanted == name);
+            Some((&**agent, agent.env.toolbox.get(tool.as_str()).filter(|_| wanted)?))
+        });
+        let Some((agent, entry)) = able.next() else {
+            return Err(match &action.agent {
+                Some(agent) => {
+                    format!("the agent `{agent}` does not have the tool `{tool}` any more")
+                }
+                None => format!("the tool `{tool}` is not available any more"),
+            });
+        };
+        match &entry.tool().contract().traits.runs_on {
+            RunsOn::Agent(sub) => Err(format!(
+                "`{tool}` is a task for the agent `{sub}`, and agents only work while somebody talks to them: ask for it in a \
+                 session with a person there, who approves it as it comes"
+            )),
+            RunsOn::Server | RunsOn::Client => Ok((agent, entry)),
+        }
     }
 }
 

@@ -1,6 +1,8 @@
 //! Captured actions: what a run without a person would have done, reviewed and applied.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+mod agents;
+#[path = "../common/mod.rs"]
 mod common;
 
 use common::*;
