@@ -32,9 +32,18 @@ enum Heard {
 /// What the reader on a terminal is asked for.
 enum Wish {
     /// A line, with this in front of it.
-    Prompt(String),
+    Prompt(String, Asked),
     /// Whatever is typed, until the bell.
     Listen,
+}
+
+/// What a line is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    /// Whatever the person likes to say. Of several lines that come at once, each is its own.
+    Anything,
+    /// An answer to a question. What came before the question, with a line for something else, is none.
+    Answer,
 }
 
 /// The input. Reading happens in a thread of its own, since neither terminals nor pipes can be waited for otherwise.
@@ -91,7 +100,7 @@ impl Input {
     pub async fn next(&mut self, prompt: &str, interrupts: &mut Interrupts) -> Given {
         match self.early.pop_front() {
             Some(line) => Given::Line(line),
-            None => self.ask(prompt, interrupts).await,
+            None => self.ask(prompt, Asked::Anything, interrupts).await,
         }
     }
 
@@ -99,12 +108,12 @@ impl Input {
     /// answers ahead.
     pub async fn answer(&mut self, prompt: &str, interrupts: &mut Interrupts) -> Given {
         match self.is_terminal() {
-            true => self.ask(prompt, interrupts).await,
+            true => self.ask(prompt, Asked::Answer, interrupts).await,
             false => self.next(prompt, interrupts).await,
         }
     }
 
-    async fn ask(&mut self, prompt: &str, interrupts: &mut Interrupts) -> Given {
+    async fn ask(&mut self, prompt: &str, asked: Asked, interrupts: &mut Interrupts) -> Given {
         if self.ended {
             return Given::End;
         }
@@ -112,7 +121,7 @@ impl Input {
             && terminal.busy == Busy::No
         {
             terminal.busy = Busy::Prompting;
-            if terminal.wishes.send(Wish::Prompt(prompt.to_owned())).is_err() {
+            if terminal.wishes.send(Wish::Prompt(prompt.to_owned(), asked)).is_err() {
                 return Given::End;
             }
         }
@@ -221,32 +230,63 @@ fn read_terminal(
     wanted: &mpsc::Receiver<Wish>,
     give: &wakeful::UnboundedSender<Heard>,
 ) {
-    let config = Config::builder().auto_add_history(true).build();
-    let Ok(mut editor) = DefaultEditor::with_config(config) else {
+    let Ok(mut lines) = Lines::open(history) else {
         let _ = give.send(Heard::Given(Given::End));
         return;
     };
-    // There is none before the first time.
-    let _ = editor.load_history(history);
     while let Ok(wish) = wanted.recv() {
         let heard = match (wish, &bell) {
-            (Wish::Prompt(prompt), _) => Heard::Given(match editor.readline(&prompt) {
-                Ok(line) => {
-                    // A history that cannot be kept is no reason to stop talking.
-                    let _ = editor.save_history(history);
-                    Given::Line(line)
-                }
-                Err(ReadlineError::Interrupted) => Given::Interrupt,
-                Err(_) => Given::End,
-            }),
+            (Wish::Prompt(prompt, asked), _) => Heard::Given(lines.read(&prompt, asked)),
             (Wish::Listen, Some(bell)) => {
-                bell.listen(|line| give.send(Heard::Given(Given::Line(line))).is_ok());
+                let begun = bell.listen(|line| give.send(Heard::Given(Given::Line(line))).is_ok());
+                lines.begun.push_str(&begun);
                 Heard::Quiet
             }
             (Wish::Listen, None) => Heard::Quiet,
         };
         if give.send(heard).is_err() {
             return;
+        }
+    }
+}
+
+/// Lines with editing.
+struct Lines<'a> {
+    /// Keeps what comes behind a line for the next one.
+    editor: DefaultEditor,
+    history: &'a Path,
+    /// What was typed of a line while a turn ran.
+    begun: String,
+}
+
+impl<'a> Lines<'a> {
+    fn open(history: &'a Path) -> rustyline::Result<Self> {
+        let config = Config::builder().auto_add_history(true).build();
+        let mut editor = DefaultEditor::with_config(config)?;
+        // There is none before the first time.
+        let _ = editor.load_history(history);
+        Ok(Self { editor, history, begun: String::new() })
+    }
+
+    fn read(&mut self, prompt: &str, asked: Asked) -> Given {
+        let read = match asked {
+            Asked::Anything => {
+                let begun = std::mem::take(&mut self.begun);
+                self.editor.readline_with_initial(prompt, (&begun, ""))
+            }
+            // What was kept answers no question, and what comes behind an answer not the next one.
+            Asked::Answer => DefaultEditor::new().and_then(|mut editor| editor.readline(prompt)),
+        };
+        match read {
+            Ok(line) => {
+                if asked == Asked::Anything {
+                    // A history that cannot be kept is no reason to stop talking.
+                    let _ = self.editor.save_history(self.history);
+                }
+                Given::Line(line)
+            }
+            Err(ReadlineError::Interrupted) => Given::Interrupt,
+            Err(_) => Given::End,
         }
     }
 }
@@ -270,6 +310,10 @@ mod bell {
         Ok((Ringer(writer), Listener(reader)))
     }
 
+    fn text(bytes: &[u8]) -> String {
+        String::from_utf8_lossy(bytes).into_owned()
+    }
+
     impl Ringer {
         pub fn ring(&self) -> io::Result<()> {
             write(&self.0, b"!")?;
@@ -278,8 +322,9 @@ mod bell {
     }
 
     impl Listener {
-        /// Gives each line on until the bell rings.
-        pub fn listen(&self, give: impl Fn(String) -> bool) {
+        /// Gives each line on until the bell rings, and gives back what there is of one more. The terminal keeps a line until it
+        /// is whole, but for one that was typed before it began to listen; such a one may end as the key does.
+        pub fn listen(&self, give: impl Fn(String) -> bool) -> String {
             let stdin = io::stdin();
             let mut held = Vec::new();
             let mut open = true;
@@ -291,12 +336,12 @@ mod bell {
                 match poll(&mut fds, None) {
                     Ok(_) => {}
                     Err(rustix::io::Errno::INTR) => continue,
-                    Err(_) => return,
+                    Err(_) => return text(&held),
                 }
                 let ready = |at: usize| fds.get(at).is_some_and(|fd| !fd.revents().is_empty());
                 if ready(0) {
                     let _ = read(&self.0, &mut [0; 1]);
-                    return;
+                    return text(&held);
                 }
                 if !ready(1) {
                     continue;
@@ -307,11 +352,10 @@ mod bell {
                     Ok(0) | Err(_) => open = false,
                     Ok(count) => {
                         held.extend_from_slice(buffer.get(..count).unwrap_or_default());
-                        while let Some(end) = held.iter().position(|b| *b == b'\n') {
+                        while let Some(end) = held.iter().position(|b| b"\r\n".contains(b)) {
                             let line: Vec<u8> = held.drain(..=end).collect();
-                            let line = String::from_utf8_lossy(&line);
-                            if !give(line.trim_end_matches(['\r', '\n']).to_owned()) {
-                                return;
+                            if !give(text(&line).trim_end().to_owned()) {
+                                return String::new();
                             }
                         }
                     }
@@ -341,7 +385,7 @@ mod bell {
     }
 
     impl Listener {
-        pub fn listen(&self, _: impl Fn(String) -> bool) {
+        pub fn listen(&self, _: impl Fn(String) -> bool) -> String {
             match *self {}
         }
     }

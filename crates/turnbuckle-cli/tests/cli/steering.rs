@@ -312,3 +312,29 @@ async fn ctrl_c_stops_the_turn_and_a_second_one_quits() {
     })
     .await;
 }
+
+/// A terminal that does not mark what is pasted gives all of it at once.
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lines_that_come_at_once_are_a_message_each() {
+    let server = FakeModelServer::start().await;
+    for reply in ["One.", "Two.", "Three.", "Four."] {
+        server.enqueue(answer().text(reply).stream());
+    }
+    let place = Place::server(&server.base_url());
+    beside(move || {
+        // One that lets lines be edited, unlike the others here.
+        let mut talk = Talk::at_terminal(place.command(&["chat"]).env("TERM", "xterm"));
+        talk.wait_for("> ");
+        talk.press("a\rb\rc\rd\r");
+        talk.wait_for("One.");
+        talk.wait_for("Two.");
+        talk.wait_for("Three.");
+        talk.wait_for("Four.");
+        talk.wait_for("> ");
+        talk.say("/quit");
+        assert_eq!(talk.exit().0, 0);
+    })
+    .await;
+    assert_eq!(said(&server.requests()[3]), ["a", "b", "c", "d"]);
+}

@@ -195,6 +195,13 @@ impl Talk {
         self
     }
 
+    /// Presses these keys, all at once.
+    #[cfg(unix)]
+    pub fn press(&mut self, keys: &str) -> &mut Self {
+        self.stdin.as_mut().unwrap().write_all(keys.as_bytes()).unwrap();
+        self
+    }
+
     /// Waits until `text` is printed and gives what came up to its end.
     pub fn wait_for(&mut self, text: &str) -> String {
         self.wait_for_any(&[text]).1
