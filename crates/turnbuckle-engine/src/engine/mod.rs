@@ -10,11 +10,11 @@ pub use submission::{Submission, Submitted};
 
 use crate::attachments::{self, Attachment};
 use crate::domain::{Domain, TurnInfo};
-use crate::driver::{Control, TurnStream};
+use crate::driver::{Control, DriveError, TurnStream};
 use crate::pipeline::Allowances;
 use crate::runtime::{Assembler, Choices, Runtime, RuntimeError, Storage};
 use crate::session::{
-    Apply, ApplyReport, Inheritance, Replayed, Review, SessionState, TurnOptions,
+    Apply, ApplyReport, Inheritance, Replayed, Review, SessionState, StoredTurn, Told, TurnOptions,
 };
 use crate::tool::ContextHandle;
 use std::collections::BTreeMap;
@@ -44,7 +44,7 @@ pub enum EngineError {
     Machine(#[from] MachineError),
     /// A stored turn cannot be run again.
     #[error(transparent)]
-    Drive(#[from] crate::driver::DriveError),
+    Drive(#[from] DriveError),
     /// The message holds what cannot be taken.
     #[error(transparent)]
     Content(#[from] ContentError),
@@ -269,9 +269,12 @@ impl Engine {
     /// Applies reviewed actions of a captured run, in order of dependency. Applying twice does nothing. What was done before an
     /// error is stored and stays done.
     ///
+    /// They are done as the run would have done them: for its person, on its page, with what it had found. `by` is who decided,
+    /// which is stored with each action; whether they may decide is for the caller to know.
+    ///
     /// # Errors
     /// [`StoreError::Conflict`] when somebody else applies the same action at this moment; those of the store; when the
-    /// session's agent cannot be assembled.
+    /// session's agent cannot be assembled, or the run cannot be read any more.
     pub async fn apply_captured(
         &self,
         key: &SessionKey,
@@ -282,19 +285,27 @@ impl Engine {
         let assembler = &self.0.assembler;
         let loaded = self.0.store.load(key).await?;
         let session = loaded.session;
+        let log = self.0.store.journal(key, turn).await?;
+        let StoredTurn { spec, account, .. } = crate::session::stored(&log)?;
+        let run = &spec.user;
         let session_model = session.model.as_deref().and_then(ModelRef::parse);
         let state = SessionState::load(loaded.state.as_deref());
         let control = Control::new();
         let info = TurnInfo {
             tenant: key.tenant.clone(),
-            user: by,
+            user: run.author.clone().unwrap_or(session.user),
             session: key.id.clone(),
             turn: turn.clone(),
             agent: session.agent,
             mode: RunMode::Interactive,
-            surroundings: state.surroundings(),
-            at: assembler.clock.now(),
-            account: None,
+            surroundings: run.surroundings.clone(),
+            at: run.at,
+            account,
+        };
+        // To say no, nobody needs to know what the run had found.
+        let told = match reviews.values().all(|review| *review == Review::Reject) {
+            true => Told::default(),
+            false => Told::of(spec, &log.journal).map_err(DriveError::from)?,
         };
         let models = (None, session_model.as_ref());
         let runtime = self.assemble(info, models, Storage::Session, &state, &control)?;
@@ -303,6 +314,8 @@ impl Engine {
             key,
             turn,
             runtime: &runtime,
+            told,
+            by,
             clock: &assembler.clock,
             owner: format!("{}/{}", self.0.name, (self.0.ids)()),
             lease: self.0.lease,

@@ -9,10 +9,10 @@ mod state;
 
 pub(crate) use capture::Apply;
 pub use capture::{ApplyReport, CapturedAction, Review};
-pub(crate) use owner::{Owner, OwnerParts, TurnOptions};
-pub(crate) use recall::{cap, client_call, kept_outside};
+pub(crate) use owner::{Owner, OwnerParts, StoredTurn, TurnOptions};
+pub(crate) use recall::{Told, cap, client_call, kept_outside};
 pub use replay::{Inheritance, Replayed};
-pub(crate) use replay::{inheritance, replay};
+pub(crate) use replay::{inheritance, replay, stored};
 pub(crate) use state::{Overlay, SessionState};
 
 use turnbuckle_core::fold::TurnFold;

@@ -1,11 +1,13 @@
 //! What tools found, for later arguments to refer to: the same while a turn runs and when it is taken up again.
 
+use std::collections::BTreeMap;
 use turnbuckle_core::context::{ContextStore, DEFAULT_CAP, DropCause, Dropped};
 use turnbuckle_core::event::EventKind;
 use turnbuckle_core::ids::{CallId, ToolName};
 use turnbuckle_core::json::Json;
 use turnbuckle_core::machine::{
-    Emitted, ExecuteResult, Input, MachineError, Output, Recorded, Replay, Turn, TurnSpec,
+    EffectKind, Emitted, ExecuteResult, Input, MachineError, Output, Recorded, Replay, Turn,
+    TurnSpec,
 };
 use turnbuckle_core::part::Part;
 
@@ -88,9 +90,57 @@ pub(crate) fn rebuild(
     spec: TurnSpec,
     journal: &[Recorded],
 ) -> Result<(Turn, Vec<Kept>), MachineError> {
+    again(spec, journal, |_, _, _| ())
+}
+
+/// What a turn's context store was told, in order, and how much of it when each of its calls was checked: later outputs were
+/// nothing that the arguments of a call could be bound to.
+#[derive(Debug, Default)]
+pub(crate) struct Told {
+    kept: Vec<Kept>,
+    checked: BTreeMap<CallId, usize>,
+}
+
+impl Told {
+    /// From the turn's journal.
+    ///
+    /// # Errors
+    /// When the journal does not fit the specification.
+    pub(crate) fn of(spec: TurnSpec, journal: &[Recorded]) -> Result<Self, MachineError> {
+        let mut checked = BTreeMap::new();
+        let (_, kept) = again(spec, journal, |input, turn, told| {
+            checked.extend(checked_call(input, turn).map(|call| (call, told)));
+        })?;
+        Ok(Self { kept, checked })
+    }
+
+    /// What the store had been told when a call was checked.
+    pub(crate) fn before(&self, call: &CallId) -> &[Kept] {
+        let told = self.checked.get(call).and_then(|told| self.kept.get(..*told));
+        told.unwrap_or(&self.kept)
+    }
+}
+
+/// The call whose check an input ends.
+fn checked_call(input: &Input, turn: &Turn) -> Option<CallId> {
+    let Input::Prepared { step, .. } = input else { return None };
+    match turn.effects().find(|effect| effect.step == *step)?.kind {
+        EffectKind::Prepare(check) => Some(check.call),
+        _ => None,
+    }
+}
+
+/// Goes through a journal once more. `see` looks at each input before the machine is told it, with how much the context store
+/// had been told by then.
+fn again(
+    spec: TurnSpec,
+    journal: &[Recorded],
+    mut see: impl FnMut(&Input, &Turn, usize),
+) -> Result<(Turn, Vec<Kept>), MachineError> {
     let mut replay = Replay::new(spec, journal)?;
     let (mut kept, mut out) = (Vec::new(), Output::default());
     for entry in journal {
+        see(&entry.input, replay.turn(), kept.len());
         kept.extend(kept_by(&entry.input, replay.turn()));
         replay.step(&mut out)?;
         kept.extend(kept_outside(client_call(&entry.input), replay.turn(), &out.events));

@@ -78,7 +78,8 @@ fn short(kind: &EventKind) -> String {
     turnbuckle_core::json::clip(&text, 300).to_owned()
 }
 
-fn stored(log: &TurnLog) -> Result<StoredTurn, StoreError> {
+/// What a turn began with.
+pub(crate) fn stored(log: &TurnLog) -> Result<StoredTurn, StoreError> {
     serde_json::from_str(&log.turn.spec)
         .map_err(|e| StoreError::Corrupt { what: "turn".into(), cause: Arc::new(e) })
 }

@@ -4,6 +4,7 @@
 mod agents;
 #[path = "../common/mod.rs"]
 mod common;
+mod context;
 
 use common::*;
 use serde_json::{Value, json};

@@ -60,21 +60,30 @@ impl Ids {
     /// Why there is nothing to put there; that it never will be goes before that it is not there yet.
     pub(super) fn put_into(&self, args: &Value) -> Result<Value, Blocked> {
         let mut blocked = None;
-        let args = self.replaced(args, &mut blocked);
+        let args = self.replaced(args, &mut |id| self.value(id, &mut blocked));
         blocked.map_or(Ok(args), Err)
     }
 
-    fn replaced(&self, value: &Value, blocked: &mut Option<Blocked>) -> Value {
+    /// As [`Ids::put_into`], for what is not handed to a tool: predicted ids that nothing stands for yet stay.
+    pub(super) fn put_where_known(&self, value: &Value) -> Value {
+        self.replaced(value, &mut |id| match self.0.get(id) {
+            Some(Known::Real(real)) => real.clone(),
+            Some(Known::Never(_) | Known::NotYet(_)) | None => Value::from(id),
+        })
+    }
+
+    /// Puts what `stands` gives in the place of predicted ids.
+    fn replaced(&self, value: &Value, stands: &mut impl FnMut(&str) -> Value) -> Value {
         match value {
-            Value::String(text) => self.replaced_text(text, blocked),
+            Value::String(text) => self.replaced_text(text, stands),
             Value::Array(items) => {
-                Value::Array(items.iter().map(|item| self.replaced(item, blocked)).collect())
+                Value::Array(items.iter().map(|item| self.replaced(item, stands)).collect())
             }
             Value::Object(map) => {
                 let mut all = Map::new();
                 for (name, item) in map {
-                    let name = as_text(self.replaced_text(name, blocked));
-                    all.insert(name, self.replaced(item, blocked));
+                    let name = as_text(self.replaced_text(name, stands));
+                    all.insert(name, self.replaced(item, stands));
                 }
                 Value::Object(all)
             }
@@ -82,25 +91,29 @@ impl Ids {
         }
     }
 
-    fn replaced_text(&self, text: &str, blocked: &mut Option<Blocked>) -> Value {
-        match self.0.get(text) {
-            Some(known) => return known.value(text, blocked),
-            None if is_predicted(text) => {
-                let why = format!("no action that was captured in this session predicted {text}");
-                block(blocked, Blocked::ForNow(why));
-                return Value::Null;
-            }
-            None => {}
+    fn replaced_text(&self, text: &str, stands: &mut impl FnMut(&str) -> Value) -> Value {
+        if self.0.contains_key(text) || is_predicted(text) {
+            return stands(text);
         }
         let (mut all, mut rest) = (String::new(), text);
         while let Some((before, id, after)) = self.next_in(rest) {
             all.push_str(before);
-            if let Some(known) = self.0.get(id) {
-                all.push_str(&as_text(known.value(id, blocked)));
-            }
+            all.push_str(&as_text(stands(id)));
             rest = after;
         }
         Value::String(all + rest)
+    }
+
+    /// What stands for a predicted id; why nothing does is kept in `blocked`.
+    fn value(&self, id: &str, blocked: &mut Option<Blocked>) -> Value {
+        match self.0.get(id) {
+            Some(known) => known.value(id, blocked),
+            None => {
+                let why = format!("no action that was captured in this session predicted {id}");
+                block(blocked, Blocked::ForNow(why));
+                Value::Null
+            }
+        }
     }
 
     /// The next predicted id that stands as a word of its own in a longer text, with what is before and after it.
@@ -226,6 +239,16 @@ mod tests {
             "n": {"7": 1},
         });
         assert_eq!(ids.put_into(&args), Ok(expected));
+    }
+
+    #[test]
+    fn what_is_only_referred_to_keeps_the_ids_that_nothing_stands_for() {
+        let mut ids = learned(json!("temp_0"), CapturedStatus::Applied, json!(7));
+        ids.learn(&json!("temp_1"), CapturedStatus::Rejected, &Json::default());
+        let value =
+            json!({"id": "temp_0", "others": ["temp_1", "temp_2"], "note": "temp_0, temp_1"});
+        let expected = json!({"id": 7, "others": ["temp_1", "temp_2"], "note": "7, temp_1"});
+        assert_eq!(ids.put_where_known(&value), expected);
     }
 
     #[test]

@@ -5,21 +5,24 @@
 //! is gone, and the next one who applies the action settles it as a turn that is taken up settles a call that was cut off.
 
 mod ids;
+mod known;
 
 use crate::driver::{ATTEMPTS, COMMIT_ATTEMPTS, patient};
 use crate::engine::EngineError;
 use crate::pipeline::{self, Executed};
 use crate::runtime::{AgentRuntime, Runtime};
+use crate::session::Told;
 use crate::tool::toolbox::Entry;
 use crate::tool::{Applies, Clock, ToolContext};
 use ids::{Blocked, Ids};
+use known::Known;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
-use turnbuckle_core::ids::{AgentName, CallId, ToolName, TurnId};
+use turnbuckle_core::ids::{AgentName, CallId, ToolName, TurnId, UserId};
 use turnbuckle_core::json::Json;
 use turnbuckle_core::machine::{
     ExecuteCall, ExecuteMode, ExecuteResult, PrepareCall, PrepareStage, Verdict,
@@ -48,6 +51,9 @@ pub struct CapturedAction {
     /// The small projection for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<Json>,
+    /// Who decided about it. It is done for the person of its run all the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<UserId>,
     /// Who applies it, while it is being applied. Nobody else touches it until the lease runs out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease: Option<Lease>,
@@ -86,7 +92,12 @@ pub(crate) struct Apply<'a> {
     pub(crate) store: &'a dyn Store,
     pub(crate) key: &'a SessionKey,
     pub(crate) turn: &'a TurnId,
+    /// That of the run: for its person, on its page, at its time.
     pub(crate) runtime: &'a Runtime,
+    /// What the run's context store was told.
+    pub(crate) told: Told,
+    /// Who decided.
+    pub(crate) by: UserId,
     pub(crate) clock: &'a Clock,
     /// Whoever applies, by a name that nobody else ever has.
     pub(crate) owner: String,
@@ -124,6 +135,23 @@ impl Held {
     }
 }
 
+/// Why an action is not done.
+enum Not {
+    /// It stays as it is.
+    Now(Value),
+    /// That is settled.
+    Ever(CapturedStatus, String),
+}
+
+impl From<Blocked> for Not {
+    fn from(blocked: Blocked) -> Self {
+        match blocked {
+            Blocked::ForGood(why) => Self::Ever(CapturedStatus::Skipped, why),
+            Blocked::ForNow(why) => Self::Now(serde_json::json!({"waits": why})),
+        }
+    }
+}
+
 impl Apply<'_> {
     /// Works through the actions by their number, which is an order of dependency: a later one can name what an earlier one
     /// creates, never the reverse. Those without a review stay as they are; those already settled are left alone. Actions of
@@ -140,13 +168,13 @@ impl Apply<'_> {
         for held in all.iter().filter(|held| review(held).is_some()) {
             self.nobody_applies(held)?;
         }
-        let (mut ids, mut reports) = (Ids::default(), Vec::new());
+        let (mut known, mut reports) = (Known::new(&self.told), Vec::new());
         for held in all {
             let report = match review(&held) {
-                Some(review) => self.review(&held, review, &ids).await?,
+                Some(review) => self.review(&held, review, &known).await?,
                 None => held.report(held.row.status, held.row.result.clone().unwrap_or_default()),
             };
-            ids.learn(&held.action.predicted, report.status, &report.detail);
+            known.learn(&held.action, report.status, &report.detail);
             if held.row.turn == *self.turn {
                 reports.push(report);
             }
@@ -168,39 +196,42 @@ impl Apply<'_> {
         &self,
         held: &Held,
         review: &Review,
-        ids: &Ids,
+        known: &Known<'_>,
     ) -> Result<ApplyReport, EngineError> {
         match (held.row.status, review) {
             (CapturedStatus::Pending, Review::Reject) => {
                 self.settle(held, CapturedStatus::Rejected, text("a person said no")).await
             }
             (CapturedStatus::Pending, Review::Approve { amendment, even_if_stale }) => {
-                self.apply(held, amendment.as_ref(), *even_if_stale, ids).await
+                match self.check(held, amendment.as_ref(), *even_if_stale, known).await {
+                    Ok((agent, args, warnings)) => {
+                        let claimed = self.claim(held, args).await?;
+                        self.carry_out(agent, claimed, ExecuteMode::Real, warnings).await
+                    }
+                    Err(Not::Now(why)) => Ok(held.left(why)),
+                    Err(Not::Ever(status, why)) => self.settle(held, status, text(&why)).await,
+                }
             }
-            (CapturedStatus::Applying, review) => self.take_up(held, review).await,
+            (CapturedStatus::Applying, review) => self.take_up(held, review, known).await,
             (status, _) => Ok(held.report(status, held.row.result.clone().unwrap_or_default())),
         }
     }
 
-    async fn apply(
+    /// Who does an action, with which arguments, and what was assumed in them.
+    async fn check(
         &self,
         held: &Held,
         amendment: Option<&Json>,
         even_if_stale: bool,
-        ids: &Ids,
-    ) -> Result<ApplyReport, EngineError> {
-        let (args, amendment) = match with_real_ids(&held.action.args, amendment, ids) {
-            Ok(real) => real,
-            Err(Blocked::ForGood(why)) => {
-                return self.settle(held, CapturedStatus::Skipped, text(&why)).await;
-            }
-            Err(Blocked::ForNow(why)) => return Ok(held.left(serde_json::json!({"waits": why}))),
-        };
+        known: &Known<'_>,
+    ) -> Result<(&AgentRuntime, Json, Vec<String>), Not> {
+        let (args, amendment) = with_real_ids(&held.action.args, amendment, &known.ids)?;
         let action = &held.action;
-        let (agent, _) = match self.doer(action) {
-            Ok(doer) => doer,
-            Err(why) => return self.settle(held, CapturedStatus::Failed, text(&why)).await,
-        };
+        let failed = |why: String| Not::Ever(CapturedStatus::Failed, why);
+        let (agent, entry) = self.doer(action).map_err(failed)?;
+        known.bring_back(&action.call, self.runtime);
+        let context = &agent.env.scope.context;
+        let moved = known.bound(entry, &args, amendment.as_ref(), context)?;
         let stage = PrepareStage::Approved { amendment };
         let check =
             PrepareCall { call: action.call.clone(), tool: action.tool.clone(), args, stage };
@@ -209,23 +240,31 @@ impl Apply<'_> {
                 (args, warnings)
             }
             Verdict::Client { .. } => {
-                let why = text("a tool of the front end cannot be applied later");
-                return self.settle(held, CapturedStatus::Failed, why).await;
+                return Err(failed("a tool of the front end cannot be applied later".to_owned()));
             }
-            Verdict::Refuse { error, .. } => {
-                return self.settle(held, CapturedStatus::Failed, text(&error.message)).await;
-            }
+            Verdict::Refuse { error, .. } => return Err(failed(error.message)),
         };
-        if !even_if_stale && let Some(why) = stale(agent, action, &args).await {
-            return Ok(held.left(serde_json::json!({"stale": why})));
+        if even_if_stale {
+            return Ok((agent, args, warnings));
         }
-        let claimed = self.claim(held, args).await?;
-        self.carry_out(agent, claimed, ExecuteMode::Real, warnings).await
+        let stale = match moved {
+            Some(moved) => Some(moved),
+            None => stale(agent, action, &args).await,
+        };
+        match stale {
+            Some(why) => Err(Not::Now(serde_json::json!({"stale": why}))),
+            None => Ok((agent, args, warnings)),
+        }
     }
 
     /// An attempt that broke off. It may have taken effect, so only a tool that says that repeating does no harm is run again,
     /// under the same key; of any other, at most its own probe can tell.
-    async fn take_up(&self, held: &Held, review: &Review) -> Result<ApplyReport, EngineError> {
+    async fn take_up(
+        &self,
+        held: &Held,
+        review: &Review,
+        known: &Known<'_>,
+    ) -> Result<ApplyReport, EngineError> {
         self.nobody_applies(held)?;
         let unknown = "an earlier attempt broke off; whether it took effect is not known";
         // Without a lease it is of a version that did not store the arguments that ran.
@@ -238,6 +277,7 @@ impl Apply<'_> {
             SideEffect::ReadOnly | SideEffect::Idempotent => ExecuteMode::Real,
             SideEffect::AtMostOnce => ExecuteMode::Recover,
         };
+        known.bring_back(&held.action.call, self.runtime);
         let claimed = self.claim(held, held.action.args.clone()).await?;
         self.carry_out(agent, claimed, mode, Vec::new()).await
     }
@@ -283,7 +323,12 @@ impl Apply<'_> {
 
     /// Claimed under the revision that was read: of two people who apply at once, one does.
     async fn claim(&self, held: &Held, args: Json) -> Result<Held, EngineError> {
-        let action = CapturedAction { args, lease: Some(self.a_lease()), ..held.action.clone() };
+        let action = CapturedAction {
+            args,
+            by: Some(self.by.clone()),
+            lease: Some(self.a_lease()),
+            ..held.action.clone()
+        };
         let row = self.write(held, CapturedStatus::Applying, &action, None, ATTEMPTS).await?;
         Ok(Held { row, action })
     }
@@ -309,7 +354,8 @@ impl Apply<'_> {
         status: CapturedStatus,
         detail: Json,
     ) -> Result<ApplyReport, EngineError> {
-        let action = CapturedAction { lease: None, ..held.action.clone() };
+        let by = Some(self.by.clone());
+        let action = CapturedAction { by, lease: None, ..held.action.clone() };
         self.write(held, status, &action, Some(&detail), COMMIT_ATTEMPTS).await?;
         Ok(held.report(status, detail))
     }
