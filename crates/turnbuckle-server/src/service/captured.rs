@@ -92,8 +92,8 @@ impl Api {
                 return Err(Problem::field(field("index"), "is reviewed twice"));
             }
         }
-        // They act for the person whose session it is, whoever reviews.
-        let by = session.user.clone();
+        // They are done for the person of the run, whoever reviews.
+        let by = who.user.clone();
         let reports = self.engine().apply_captured(&session.key, &turn, &reviews, by).await?;
         let report = |report: turnbuckle_engine::ApplyReport| ReviewReport {
             index: report.index,
