@@ -50,6 +50,14 @@ async function load() {
   return (await response.json()).messages;
 }
 
+// Runs the front end's tools when the client is told to, and notes which.
+const running = (called) => ({ toolCall }, client) => {
+  if (toolCall.dynamic) return;
+  called.push(toolCall.toolName);
+  const output = toolCall.toolName === "open_page" ? { opened: true } : "A form.";
+  client.addToolOutput({ tool: toolCall.toolName, toolCallId: toolCall.toolCallId, output });
+};
+
 const scenarios = {
   async text() {
     const { client, heard } = chat();
@@ -170,12 +178,7 @@ const scenarios = {
     const { client, heard } = chat([], {
       automatic: answered,
       transport: { body: { tools } },
-      onToolCall: ({ toolCall }, client) => {
-        if (toolCall.dynamic) return;
-        called.push(toolCall.toolName);
-        const output = toolCall.toolName === "open_page" ? { opened: true } : "A form.";
-        client.addToolOutput({ tool: toolCall.toolName, toolCallId: toolCall.toolCallId, output });
-      },
+      onToolCall: running(called),
     });
     await client.sendMessage({ text: "Show me" });
     await until(client, () => idle(client) && last(client).parts.at(-1).type === "text");
@@ -189,12 +192,7 @@ const scenarios = {
     const { client, heard } = chat([], {
       automatic: (chat) => approved(chat) || answered(chat),
       transport: { body: { tools: { open_page: { description: "Opens a page.", parameters } } } },
-      onToolCall: ({ toolCall }, client) => {
-        if (toolCall.dynamic) return;
-        called.push(toolCall.toolName);
-        const output = toolCall.toolName === "open_page" ? { opened: true } : "A form.";
-        client.addToolOutput({ tool: toolCall.toolName, toolCallId: toolCall.toolCallId, output });
-      },
+      onToolCall: running(called),
     });
     await client.sendMessage({ text: "Show me" });
     const early = [...called];

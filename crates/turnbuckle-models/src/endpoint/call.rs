@@ -37,9 +37,9 @@ pub(super) async fn call(
     result
 }
 
-/// Some gateways quote the request's headers back, in whatever they say.
 impl Endpoint {
-    fn veil(&self, error: &mut ModelError) {
+    /// Takes the secrets out of an error: some gateways quote the request's headers back, in whatever they say.
+    pub(super) fn veil(&self, error: &mut ModelError) {
         self.veil_text(&mut error.message);
         error.code.iter_mut().for_each(|code| self.veil_text(code));
     }
@@ -253,7 +253,7 @@ async fn next<'s>(
     .await
 }
 
-/// The error an answer with an error status stands for.
+/// The error an answer with an error status stands for, secrets that it quotes included; see [`Endpoint::veil`].
 pub(super) async fn refusal(endpoint: &Endpoint, reply: &mut Reply) -> ModelError {
     let body = match reply.read(ERROR_BODY).await {
         Ok(body) => body,
@@ -264,7 +264,6 @@ pub(super) async fn refusal(endpoint: &Endpoint, reply: &mut Reply) -> ModelErro
     let head = AnswerHead { status: reply.status(), header: &header };
     let mut error = endpoint.codec.error(&head, &body);
     complete_error(&mut error, headers, SystemTime::now());
-    endpoint.veil(&mut error);
     error
 }
 

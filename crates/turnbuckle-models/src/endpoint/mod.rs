@@ -214,6 +214,10 @@ impl Endpoint {
             Ok(wires::model_names(&reply.read(LIMIT).await?))
         })
         .await
+        .map_err(|mut error| {
+            self.veil(&mut error);
+            error
+        })
     }
 }
 

@@ -14,7 +14,7 @@ use crate::tool::toolbox::Entry;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use turnbuckle_core::context::{BindSource, ContextStore, RefKind, Reference, bind};
-use turnbuckle_core::ids::{CallId, ToolName};
+use turnbuckle_core::ids::CallId;
 use turnbuckle_core::json::{Json, clip};
 use turnbuckle_store::CapturedStatus;
 
@@ -53,11 +53,7 @@ impl<'a> Known<'a> {
                 self.as_known(kept).apply(store);
             }
         });
-        for kept in self.told.before(call) {
-            if let Kept::Output { tool, .. } = kept {
-                taint(runtime, tool);
-            }
-        }
+        self.told.before(call).iter().filter_map(Kept::tool).for_each(|tool| runtime.taint(tool));
     }
 
     fn put_into_vars(&self, store: &mut dyn ContextStore) {
@@ -144,12 +140,4 @@ fn told_apart(
 
 fn short(value: &Value) -> String {
     clip(&value.to_string(), SHOWN).to_owned()
-}
-
-fn taint(runtime: &Runtime, tool: &ToolName) {
-    for agent in runtime.agents.values() {
-        if let Some(entry) = agent.env.toolbox.get(tool.as_str()) {
-            agent.env.taints.add(&entry.tool().contract().taints);
-        }
-    }
 }

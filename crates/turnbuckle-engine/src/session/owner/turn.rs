@@ -7,6 +7,7 @@ use crate::driver::{ATTEMPTS, Conversation, DriveError, Driver, Untitled, Writer
 use crate::pipeline::Allowances;
 use crate::runtime::{Choices, Replaced, Runtime, RuntimeError, Storage};
 use crate::session::recall::{self, Kept};
+use crate::session::stored;
 use crate::tool::ContextHandle;
 use futures_util::FutureExt;
 use std::sync::Arc;
@@ -148,8 +149,7 @@ impl Owner {
     /// # Errors
     /// Why it cannot be rebuilt, in words.
     pub(super) fn rebuild(&self, log: &TurnLog) -> Result<(Turn, Runtime), String> {
-        let stored: StoredTurn =
-            serde_json::from_str(&log.turn.spec).map_err(|e| corrupt("turn", e).report())?;
+        let stored = stored(log).map_err(|e| e.report())?;
         // The turn's own, which a process that ended in its midst may not have stored with the session yet.
         self.state.set_surroundings(stored.spec.user.surroundings.clone());
         let info = self.info(&stored.spec.user, stored.spec.mode, stored.account);
