@@ -69,3 +69,45 @@ test('while a card waits, a reload shows it with all that was changed', async ({
   await chat.done();
   await expect(chat.last).toContainText('as you changed it: “Good morning!');
 });
+
+test('a message that was under way when the page was reloaded arrives once', async ({ chat, page, server }) => {
+  let asked = 0;
+  // The first request never leaves the page; the second one arrives, but its answer does not.
+  await page.route('**/v1/sessions/*/turns', async (route) => {
+    asked += 1;
+    if (asked === 2) await route.fetch();
+    if (asked > 2) await route.continue();
+  });
+  await chat.ask('Which deliveries are late?');
+  const id = await chat.session();
+  await expect.poll(() => asked).toBe(1);
+  await page.reload();
+  await expect.poll(() => asked).toBe(2);
+  await expect(chat.turns).toHaveCount(1);
+  await page.reload();
+  await chat.done();
+  await expect(chat.last).toContainText('Orders under way:');
+  await expect(chat.log).not.toContainText('Sending');
+  await expect(chat.turns).toHaveCount(1);
+  const { items } = await server.get<{ readonly items: readonly unknown[] }>(`/v1/sessions/${id}/turns`);
+  expect(items).toHaveLength(1);
+});
+
+test('a chat that was being made when the page was reloaded gives its text back', async ({ chat, page }) => {
+  let asked = 0;
+  await page.route('**/v1/sessions', async (route) => {
+    if (route.request().method() !== 'POST') await route.continue();
+    else asked += 1;
+  });
+  await chat.ask('Which deliveries are late?');
+  await expect.poll(() => asked).toBe(1);
+  await expect(chat.field).toHaveValue('');
+  await page.reload();
+  await expect(chat.field).toHaveValue('Which deliveries are late?');
+  await page.unroute('**/v1/sessions');
+  await chat.field.press('Enter');
+  await chat.session();
+  await chat.done();
+  await expect(chat.last).toContainText('Orders under way:');
+  await expect(chat.field).toHaveValue('');
+});

@@ -2,6 +2,7 @@ import { describe } from '@turnbuckle/client';
 import { ArrowRight } from 'lucide-react';
 import { useEffect, useRef, useState } from 'react';
 import { Composer } from '../chat/Composer';
+import { readStored, writeStored } from '../stored';
 import { useApp } from './context';
 import { Header } from './Header';
 import { Logo } from './Logo';
@@ -16,7 +17,13 @@ const SAMPLES = [
   { text: 'Remind me to call the carrier tomorrow at 9', note: 'Creates a task after your word' },
 ] as const;
 
+/** Names of what is kept over a reload: the text in the field, and one whose chat is being made. */
+const DRAFT = 'draft.new';
+const BEGUN = 'begun';
+
 export function NewChat() {
+  useState(takeBack);
+
   const { api, feeds, info } = useApp();
   const [sending, setSending] = useState(false);
   const [error, setError] = useState<unknown>(null);
@@ -32,6 +39,7 @@ export function NewChat() {
   const begin = async (text: string) => {
     setSending(true);
     setError(null);
+    writeStored(BEGUN, text);
     try {
       const session = await api.createSession(crypto.randomUUID());
       feeds.of(session.id).send(text, 'queue');
@@ -40,6 +48,8 @@ export function NewChat() {
       setSending(false);
       setError(why);
       throw why;
+    } finally {
+      writeStored(BEGUN, '');
     }
   };
   // What went wrong is shown; the composer gives its text back by itself.
@@ -77,4 +87,12 @@ export function NewChat() {
       </div>
     </>
   );
+}
+
+/** A reload ended the page while it made a chat: what was to be said in it is back in the field. */
+function takeBack(): void {
+  const text = readStored<string>(BEGUN, '');
+  if (text === '') return;
+  if (readStored<string>(DRAFT, '') === '') writeStored(DRAFT, text);
+  writeStored(BEGUN, '');
 }

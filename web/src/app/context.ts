@@ -1,6 +1,7 @@
 import { createContext, useContext } from 'react';
 import type { Agent, Api, Info, WhoAmI } from '../client/api';
 import { Feed } from '../client/feed';
+import { keepUnsent } from '../client/outbox';
 import type { SessionList } from '../client/list';
 
 /** What a page works with. */
@@ -34,6 +35,7 @@ export class Feeds {
 
   forget(id: string): void {
     this.#feeds.delete(id);
+    keepUnsent(id, []);
   }
 }
 

@@ -14,12 +14,15 @@ import {
   type SessionFold,
 } from '../fold';
 import type { Api, Decision, Delivery, Session, SessionDetail } from './api';
+import { keepUnsent, unsentOf } from './outbox';
 
 /** A message on its way into the conversation. */
 export interface Outgoing {
   readonly key: string;
   readonly content: Content;
   readonly delivery: Delivery;
+  /** When it was sent last, in milliseconds since 1970. */
+  readonly at: number;
   /** Absent until the server has taken it. */
   readonly turn: string | null;
   readonly error: unknown;
@@ -77,7 +80,7 @@ const nothing: FeedState = {
 };
 
 export class Feed {
-  #state = nothing;
+  #state: FeedState;
   readonly #listeners = new Set<() => void>();
   #life: AbortController | null = null;
   #watch: Watcher | null = null;
@@ -86,13 +89,18 @@ export class Feed {
   #faults = 0;
   #resting: ReturnType<typeof setTimeout> | null = null;
   #opened: ((after: string) => Watcher) | null = null;
+  /** What an earlier page was sending, until this one sends it. */
+  #left: readonly Outgoing[];
 
   constructor(
     readonly id: string,
     private readonly api: Api,
     /** Draws at the next frame; what comes before it is drawn with it. */
     private readonly schedule: (draw: () => void) => void = soon,
-  ) {}
+  ) {
+    this.#left = unsentOf(id);
+    this.#state = { ...nothing, outgoing: this.#left };
+  }
 
   get state(): FeedState {
     return this.#state;
@@ -115,7 +123,7 @@ export class Feed {
   /** Submits a message. It shows at once; when it cannot be delivered it stays, with its error. */
   send(content: Content, delivery: Delivery): void {
     const key = crypto.randomUUID();
-    const outgoing: Outgoing = { key, content, delivery, turn: null, error: null };
+    const outgoing: Outgoing = { key, content, delivery, at: Date.now(), turn: null, error: null };
     this.#set({ outgoing: [...this.#state.outgoing, outgoing] });
     void this.#deliver(outgoing);
   }
@@ -124,7 +132,7 @@ export class Feed {
   resend(key: string): void {
     const outgoing = this.#state.outgoing.find((o) => o.key === key);
     if (outgoing === undefined) return;
-    this.#change(key, { error: null });
+    this.#change(key, { error: null, at: Date.now() });
     void this.#deliver(outgoing);
   }
 
@@ -212,6 +220,7 @@ export class Feed {
     window.addEventListener('online', () => this.#watch?.hurry(), { signal });
     document.addEventListener('visibilitychange', () => this.#seen(), { signal });
     void this.#load(signal);
+    void this.#deliverLeft();
   }
 
   #close(): void {
@@ -272,7 +281,7 @@ export class Feed {
     const fold = fromMessages(messages, seqOf(after), session.title ?? null);
     const theirs = queued.flatMap((q): Outgoing[] =>
       q.kind === 'message'
-        ? [{ key: q.turn, content: q.content, delivery: q.delivery, turn: q.turn, error: null }]
+        ? [{ key: q.turn, content: q.content, delivery: q.delivery, at: Date.parse(q.at), turn: q.turn, error: null }]
         : [],
     );
     const stopping = queued.some((q) => q.kind === 'stop');
@@ -349,6 +358,13 @@ export class Feed {
     this.#set({ fold, session }, 'frame');
   }
 
+  /** In the order in which they were sent. */
+  async #deliverLeft(): Promise<void> {
+    const left = this.#left;
+    this.#left = [];
+    for (const outgoing of left) if (outgoing.error === null) await this.#deliver(outgoing);
+  }
+
   async #deliver(outgoing: Outgoing): Promise<void> {
     const { key, content, delivery } = outgoing;
     try {
@@ -365,7 +381,9 @@ export class Feed {
   }
 
   #set(change: Partial<FeedState>, when: 'now' | 'frame' = 'now'): void {
+    const { outgoing } = this.#state;
     this.#state = settle({ ...this.#state, ...change });
+    if (this.#state.outgoing !== outgoing) keepUnsent(this.id, this.#state.outgoing);
     if (when === 'now') this.#draw();
     else if (!this.#drawing) {
       this.#drawing = true;
