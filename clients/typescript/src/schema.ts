@@ -891,6 +891,10 @@ export interface components {
             model?: string | null;
             /** @description The page of the product. */
             page?: string | null;
+            /** @description Where the answer will be shown, such as `email`. */
+            surface?: string | null;
+            /** @description The IANA name of the time zone it is written in. */
+            timeZone?: string | null;
             /** @description What the message refers to. */
             references?: unknown[];
         };
@@ -1758,6 +1762,10 @@ export interface components {
             content: components["schemas"]["Content"];
             /** @description The page of the product it is written on. */
             page?: string | null;
+            /** @description Where the answer will be shown, such as `email`; `chat` when it is not said. Agents may write otherwise for it. */
+            surface?: string | null;
+            /** @description The IANA name of the time zone it is written in, such as `Europe/Vienna`: what the agent tells of times is in it. */
+            time_zone?: string | null;
             /** @description What it refers to: mentions, and what is open on the page. */
             references?: unknown[];
             /** @description Tools that the front end offers for this turn and runs itself. Their results are given like those of other client tools. */
@@ -2549,13 +2557,23 @@ export interface components {
             /** @description Whether it was submitted before under the same idempotency key. */
             duplicate: boolean;
         };
-        /** @description The page and the references a message was written on. */
+        /** @description Where a message was written, and how its answer will be read. */
         Surroundings: {
             /**
              * @description The page of the product.
              * @default null
              */
             page?: string;
+            /**
+             * @description Where the answer is shown, such as `chat` or `email`; absent for the engine's own. Sections of the prompt may depend on it.
+             * @default null
+             */
+            surface?: string;
+            /**
+             * @description IANA name of the writer's time zone, when it is known.
+             * @default null
+             */
+            time_zone?: string;
             /**
              * @description What the message refers to: mentions and what is open on the page.
              * @default []

@@ -10,6 +10,7 @@ use crate::time::Timestamp;
 use crate::usage::{IterationUsage, Usage};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// The schema number written into assistant messages; raised when their shape changes.
 pub const MESSAGE_SCHEMA: u16 = 1;
@@ -74,7 +75,7 @@ pub enum Origin {
     },
 }
 
-/// The page and the references a message was written on.
+/// Where a message was written, and how its answer will be read.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default)]
@@ -82,6 +83,14 @@ pub struct Surroundings {
     /// The page of the product.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub page: Option<String>,
+    /// Where the answer is shown, such as `chat` or `email`; absent for the engine's own. Sections of the prompt may depend on it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub surface: Option<Arc<str>>,
+    /// IANA name of the writer's time zone, when it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<String>))]
+    pub time_zone: Option<Arc<str>>,
     /// What the message refers to: mentions and what is open on the page.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "openapi", schema(value_type = Vec<crate::json::AnyJson>))]

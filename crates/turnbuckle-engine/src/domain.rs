@@ -82,6 +82,16 @@ pub trait Domain: Send + Sync {
     }
 }
 
+/// Who reads an answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reader {
+    /// Their audience, such as `member` or `customer`: sections of the prompt may be for one alone. Only the domain says it, since
+    /// what a client claims must not show it the instructions of another.
+    pub audience: Option<Arc<str>>,
+    /// IANA name of their time zone, unless their message says another; UTC when nobody knows one.
+    pub time_zone: Option<Arc<str>>,
+}
+
 /// A domain's part in one turn: its state, and its hooks on tool calls and on the end.
 pub trait DomainTurn: Hooks + Send + Sync {
     /// The state to store; `None` when there is none.
@@ -102,6 +112,11 @@ pub trait DomainTurn: Hooks + Send + Sync {
     /// Facts about the person for the prompt.
     fn caller(&self) -> Option<Json> {
         None
+    }
+
+    /// Who reads the answer, for the sections of the prompt that depend on it.
+    fn reader(&self) -> Reader {
+        Reader::default()
     }
 
     /// Rewrites the final message: texts by part, snapshots for links.

@@ -28,7 +28,7 @@ pub mod trace;
 
 pub use agent::{Agent, AgentHooks};
 pub use attachments::Attachment;
-pub use domain::{Agents, Domain, DomainTurn, TurnInfo};
+pub use domain::{Agents, Domain, DomainTurn, Reader, TurnInfo};
 pub use driver::{BufferedStream, Loose, Stopper, TurnStream};
 pub use engine::{Engine, EngineBuilder, EngineError, Submission, Submitted, drain};
 pub use kept::READ_OUTPUT;

@@ -135,6 +135,7 @@ async fn a_turn_goes_on_where_it_was_asked_however_early_its_process_died() {
             page: Some(page.into()),
             references: vec![json!({"on": page}).into()],
             tools: vec![tool],
+            ..Surroundings::default()
         };
         Submission { surroundings, ..Submission::new(text) }
     };

@@ -2,7 +2,7 @@
 
 use super::models::{Role, Wishes, choose};
 use super::{AgentRuntime, Assembler, Choices, Replaced, Runtime, RuntimeError};
-use crate::domain::{DomainTurn, TurnInfo};
+use crate::domain::{DomainTurn, Reader, TurnInfo};
 use crate::pipeline::{Allowances, PipelineEnv};
 use crate::tool::eventual::guarded;
 use crate::tool::{Identity, ToolScope};
@@ -12,10 +12,13 @@ use std::sync::Arc;
 use turnbuckle_core::context::Ambient;
 use turnbuckle_core::ids::{AgentName, ToolName};
 use turnbuckle_core::machine::{AgentSpec, Routes, RunMode, TurnSpec};
-use turnbuckle_core::message::UserMessage;
+use turnbuckle_core::message::{Surroundings, UserMessage};
 use turnbuckle_core::prompt::{self, PromptInput};
 use turnbuckle_core::tool::{Retention, RunsOn};
 use turnbuckle_core::transcript::{Rules, ThinkingRule};
+
+/// Where answers are shown when nobody says otherwise.
+const SURFACE: &str = "chat";
 
 impl Assembler {
     /// Assembles what a turn runs with.
@@ -134,18 +137,21 @@ impl Assembler {
             progress: choices.progress.clone(),
         });
         let offered = self.offered(name, &toolbox, &scope);
+        let Reader { audience, time_zone } = choices.domain_turn.reader();
+        let Surroundings { surface, time_zone: written_in, .. } = &info.surroundings;
         let system = agent.prompt.assemble(&PromptInput {
             mode: match info.mode {
                 RunMode::Interactive => prompt::RunMode::Interactive,
                 RunMode::Capture => prompt::RunMode::Autonomous,
             },
-            surface: self.surface.clone(),
+            surface: surface.clone().unwrap_or_else(|| SURFACE.into()),
+            audience: audience.unwrap_or_default(),
             tools: offered.specs.iter().map(|s| s.name.clone()).collect(),
             now: info.at,
-            time_zone: self.time_zone.clone(),
+            // Where somebody is now counts before where they are at home.
+            time_zone: written_in.clone().or(time_zone).unwrap_or_default(),
             surroundings: info.surroundings.clone(),
             caller: choices.domain_turn.caller(),
-            ..PromptInput::default()
         });
         let wishes = Wishes {
             turn: choices.model,

@@ -89,14 +89,13 @@ pub(crate) fn stored(log: &TurnLog) -> Result<StoredTurn, StoreError> {
 pub struct Inheritance {
     /// What its model calls are booked to beside the person.
     pub account: Option<Arc<str>>,
-    /// The page and the references. Not the tools of the front end, which nobody may be there to run.
+    /// Where it was written and what it refers to. Not the tools of the front end, which nobody may be there to run.
     pub surroundings: Surroundings,
 }
 
 pub(crate) fn inheritance(log: &TurnLog) -> Result<Inheritance, StoreError> {
     let StoredTurn { spec, account, .. } = stored(log)?;
-    let Surroundings { page, references, tools: _ } = spec.user.surroundings;
-    let surroundings = Surroundings { page, references, tools: Vec::new() };
+    let surroundings = Surroundings { tools: Vec::new(), ..spec.user.surroundings };
     Ok(Inheritance { account, surroundings })
 }
 

@@ -5,6 +5,7 @@ mod calls;
 #[path = "../common/mod.rs"]
 mod common;
 mod panics;
+mod prompt;
 
 use common::*;
 use serde_json::{Value, json};

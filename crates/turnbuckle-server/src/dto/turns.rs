@@ -41,6 +41,12 @@ pub struct NewTurn {
     /// The page of the product it is written on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub page: Option<String>,
+    /// Where the answer will be shown, such as `email`; `chat` when it is not said. Agents may write otherwise for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub surface: Option<String>,
+    /// The IANA name of the time zone it is written in, such as `Europe/Vienna`: what the agent tells of times is in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_zone: Option<String>,
     /// What it refers to: mentions, and what is open on the page.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub references: Vec<Value>,
@@ -67,6 +73,8 @@ impl NewTurn {
         Self {
             content: content.into(),
             page: None,
+            surface: None,
+            time_zone: None,
             references: Vec::new(),
             tools: Vec::new(),
             client_id: None,

@@ -8,6 +8,7 @@ use crate::config::Limits;
 use crate::dto::{NewClientTool, NewTurn, StopState, Stopped, Submitted, TurnList, TurnView};
 use crate::live::first_of;
 use crate::problem::{Answer, Problem};
+use jiff::tz::TimeZone;
 use serde_json::json;
 use turnbuckle_core::ids::{SessionKey, TurnId};
 use turnbuckle_core::message::{ClientTool, Origin, Surroundings};
@@ -17,6 +18,10 @@ use turnbuckle_store::{Posted, Receipt, Session, TurnStatus};
 
 /// Characters of a page's name.
 const PAGE: usize = 500;
+/// Characters of the name of where an answer is shown.
+const SURFACE: usize = 64;
+/// Characters of the name of a time zone; the longest there is has half as many.
+const TIME_ZONE: usize = 64;
 /// Characters of the id under which a front end knows its message.
 const CLIENT_ID: usize = 200;
 /// Characters of the name of a tool that a front end offers: the fewest that a provider takes.
@@ -43,6 +48,8 @@ impl Api {
             origin: Origin::Person,
             surroundings: Surroundings {
                 page: new.page,
+                surface: new.surface.map(Into::into),
+                time_zone: new.time_zone.map(Into::into),
                 references: new.references.into_iter().map(Into::into).collect(),
                 tools: offered(new.tools, &self.options().limits)?,
             },
@@ -83,6 +90,16 @@ impl Api {
         }
         if let Some(page) = &new.page {
             crate::request::text("page", page, PAGE)?;
+        }
+        if let Some(surface) = &new.surface {
+            crate::request::text("surface", surface, SURFACE)?;
+        }
+        if let Some(zone) = &new.time_zone {
+            crate::request::text("time_zone", zone, TIME_ZONE)?;
+            if TimeZone::get(zone).is_err() {
+                let why = "must be the IANA name of a time zone, such as Europe/Vienna";
+                return Err(Problem::field("time_zone", why));
+            }
         }
         if new.references.len() > limits.references {
             let most = limits.references;

@@ -194,7 +194,7 @@ async fn a_session_is_told_when_its_background_task_ends() {
     .start()
     .await;
     let session = site.session().await;
-    let about = json!({"page": "/reports", "references": [{"id": 7}]});
+    let about = json!({"page": "/reports", "surface": "email", "time_zone": "Asia/Tokyo", "references": [{"id": 7}]});
     let mut message = about.clone();
     message["content"] = json!("Write a report");
     message["tools"] =

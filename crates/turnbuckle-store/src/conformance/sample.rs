@@ -59,6 +59,8 @@ pub fn user_message(turn: &str, text: &str) -> UserMessage {
         origin: Origin::Person,
         surroundings: Surroundings {
             page: Some("/mail/7".to_owned()),
+            surface: Some("email".into()),
+            time_zone: Some("Europe/Vienna".into()),
             references: vec![Arc::new(json!({"id": 7}))],
             tools: vec![ClientTool {
                 name: "open_mail".into(),

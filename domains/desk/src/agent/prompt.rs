@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use turnbuckle::core::prompt::{
-    PromptInput, RunMode, Section, SectionText, Tier, When, clock_section,
-};
+use turnbuckle::core::prompt::{PromptInput, RunMode, Section, Tier, When, clock_section};
 
 use super::capability::Registry;
 use super::members::Directory;
@@ -134,7 +132,7 @@ fn of_the_desk(directory: &Arc<Directory>) -> Vec<Section> {
 
 fn of_the_turn() -> Vec<Section> {
     vec![
-        in_the_callers_zone(clock_section()),
+        clock_section(),
         Section::computed(Tier::Turn, "page", |input| {
             let page = input.surroundings.page.as_deref()?;
             Some(format!("The user is on the page `{page}`."))
@@ -142,18 +140,6 @@ fn of_the_turn() -> Vec<Section> {
         Section::computed(Tier::Turn, "open", open_records),
         Section::computed(Tier::Turn, "caller", caller),
     ]
-}
-
-/// The clock in the zone of whoever reads.
-fn in_the_callers_zone(clock: Section) -> Section {
-    let SectionText::Computed(compute) = clock.text.clone() else { return clock };
-    Section::computed(Tier::Turn, clock.name, move |input| {
-        let zone = input.caller.as_ref().and_then(|caller| caller.get("time_zone")?.as_str());
-        match zone {
-            None => compute(input),
-            Some(zone) => compute(&PromptInput { time_zone: zone.into(), ..input.clone() }),
-        }
-    })
 }
 
 fn open_records(input: &PromptInput) -> Option<String> {

@@ -12,7 +12,7 @@ use turnbuckle::core::message::AssistantMessage;
 use turnbuckle::core::outcome::Outcome;
 use turnbuckle::pipeline::{HookCall, Hooks};
 use turnbuckle::tool::Eventual;
-use turnbuckle::{DomainTurn, TurnInfo};
+use turnbuckle::{DomainTurn, Reader, TurnInfo};
 
 use super::capability::Registry;
 use super::prefill::{self, Referred};
@@ -61,6 +61,11 @@ impl DomainTurn for DeskTurn {
 
     fn caller(&self) -> Option<Json> {
         self.person.clone().map(Json::from)
+    }
+
+    fn reader(&self) -> Reader {
+        let zone = self.person.as_ref().and_then(|person| person.get("time_zone")?.as_str());
+        Reader { time_zone: zone.map(Into::into), ..Reader::default() }
     }
 
     fn post_process(&self, message: &AssistantMessage) -> FinalChanges {

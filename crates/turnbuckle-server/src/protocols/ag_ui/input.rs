@@ -140,6 +140,8 @@ impl RunInput {
             tools: tools.collect(),
             model: prop("model"),
             page: prop("page"),
+            surface: prop("surface"),
+            time_zone: prop("timeZone"),
             ..NewTurn::new(content)
         })
     }

@@ -43,6 +43,12 @@ pub struct ChatInput {
     /// The page of the product.
     #[serde(default)]
     pub page: Option<String>,
+    /// Where the answer will be shown, such as `email`.
+    #[serde(default)]
+    pub surface: Option<String>,
+    /// The IANA name of the time zone it is written in.
+    #[serde(default)]
+    pub time_zone: Option<String>,
     /// What the message refers to.
     #[serde(default)]
     pub references: Vec<Value>,
@@ -111,6 +117,8 @@ impl ChatInput {
         });
         Ok(NewTurn {
             page: self.page.clone(),
+            surface: self.surface.clone(),
+            time_zone: self.time_zone.clone(),
             references: self.references.clone(),
             tools: tools.collect(),
             model: self.model.clone(),
