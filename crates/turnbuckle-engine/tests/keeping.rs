@@ -20,7 +20,7 @@ use turnbuckle_core::transcript::Item;
 use turnbuckle_core::usage::Purpose;
 use turnbuckle_engine::agent::AgentBuilder;
 use turnbuckle_engine::runtime::{Models, Titles};
-use turnbuckle_engine::tool::{FnTool, ToolContract};
+use turnbuckle_engine::tool::{FnTool, ToolContract, ToolOutput};
 use turnbuckle_engine::{Agent, Engine, EngineError, READ_OUTPUT, Submission, drain};
 use turnbuckle_models::Model;
 use turnbuckle_models::scripted::{Scripted, ScriptedModel, Wait, calls as calling, text};
@@ -704,15 +704,63 @@ async fn a_result_that_shrank_on_a_later_turn_is_read_back() {
 }
 
 #[tokio::test]
+async fn what_was_hidden_from_the_model_stays_hidden_when_it_reads_again() {
+    fn secret() -> Value {
+        json!({"name": "Ada", "iban": "x".repeat(100_000)})
+    }
+    let contract = ToolContract::new("flood").description("Finds.").retention(Retention::Summary);
+    let find = FnTool::without_args(contract, async |_| {
+        let shown = json!({"name": "Ada", "notes": "n".repeat(100_000)});
+        Ok::<_, String>(ToolOutput::json(secret()).model_view(shown))
+    });
+    let model = ScriptedModel::from_fn("m", move |request| {
+        let asked = user_texts(request).pop().unwrap();
+        let fresh = matches!(items(request).last(), Some(Item::User { .. }));
+        if !fresh {
+            return text("Done.").into();
+        }
+        if asked == "find" {
+            return calling(&[("l", "flood", "{}")]).into();
+        }
+        let reads = ["call:t_2-0", "output:t_2-0", "whole:t_2-0", "call:whole:t_2-0"];
+        let args = reads.map(|reference| {
+            ("r", READ_OUTPUT, json!({"ref": reference, "query": asked}).to_string())
+        });
+        let args: Vec<_> =
+            args.iter().map(|(id, name, args)| (*id, *name, args.as_str())).collect();
+        calling(&args).into()
+    });
+    let bench = Bench::of(
+        model,
+        [Agent::builder("main").instructions("Help.").tool(find).build().unwrap()],
+        |b| b,
+    );
+    let key = bench.session().await;
+    bench.say(&key, "find").await;
+    let whole = bench.store.get_blob(&key, "whole:t_2-0", 0..u64::MAX).await.unwrap();
+    assert_eq!(String::from_utf8(whole.content).unwrap(), secret().to_string(), "people have it");
+    bench.say(&key, "iban").await;
+    let answers = read(&bench, &key).await;
+    for answer in &answers[..2] {
+        assert_eq!(answer.as_ref().unwrap()["matches"], json!([]));
+    }
+    for answer in &answers[2..] {
+        assert!(answer.is_err(), "{answer:?}");
+    }
+    bench.say(&key, "notes").await;
+    let found = read(&bench, &key).await.swap_remove(0).unwrap();
+    assert_eq!(found["matches"][0]["offset"], json!(15), "what it was shown it can read: {found}");
+}
+
+#[tokio::test]
 async fn what_a_data_policy_forbids_to_keep_is_not_kept_aside_either() {
     let results = KeepTools::Except(["flood".into()].into());
     let agent = agent("main").data_policy(DataPolicy { results, ..DataPolicy::default() });
     let bench = Bench::of(reader(vec![json!({})]), [agent.build().unwrap()], |b| b);
     let key = bench.session().await;
     bench.say(&key, "go").await;
-    let answers = read(&bench, &key).await;
-    // The beginning is what the turn itself still knows of it.
-    assert!(answers[0].as_ref().unwrap()["bytes"].as_u64().unwrap() < 64 * 1024, "{answers:?}");
+    let error = read(&bench, &key).await.remove(0).unwrap_err();
+    assert!(error.starts_with("Nothing is kept under `output:"), "{error}");
     let message = bench.message(&key).await;
     assert_eq!(message.calls().next().unwrap().output, None);
 }

@@ -34,6 +34,8 @@ pub enum EffectKind {
     Prepare(PrepareCall),
     /// Execute a call that passed.
     Execute(ExecuteCall),
+    /// Make a result of what a call gave that ran elsewhere.
+    Settle(SettleCall),
     /// Run the domain's end-of-turn hooks; the turn ends after it.
     Finalize {
         /// How the turn is about to end.
@@ -46,7 +48,16 @@ impl EffectKind {
     pub fn needs_commit(&self) -> bool {
         match self {
             EffectKind::CallModel(_) | EffectKind::Execute(_) => true,
-            EffectKind::Prepare(_) | EffectKind::Finalize { .. } => false,
+            EffectKind::Prepare(_) | EffectKind::Settle(_) | EffectKind::Finalize { .. } => false,
+        }
+    }
+
+    /// The call and its tool, when a result comes of the effect.
+    pub fn results_of(&self) -> Option<(&CallId, &ToolName)> {
+        match self {
+            EffectKind::Execute(run) => Some((&run.call, &run.tool)),
+            EffectKind::Settle(settle) => Some((&settle.call, &settle.tool)),
+            EffectKind::CallModel(_) | EffectKind::Prepare(_) | EffectKind::Finalize { .. } => None,
         }
     }
 }
@@ -139,4 +150,18 @@ pub enum ExecuteMode {
     },
     /// It was handed out before the process ended and may have acted: only the tool's own probe may tell.
     Recover,
+}
+
+/// A call that ran in the caller's front end or as a nested turn. What it gave is bounded, shown and kept like what a tool of the
+/// server gives, and the hooks see it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SettleCall {
+    /// The call.
+    pub call: CallId,
+    /// The tool.
+    pub tool: ToolName,
+    /// The arguments it ran with.
+    pub args: Json,
+    /// What it gave.
+    pub output: Json,
 }

@@ -7,7 +7,7 @@ use super::state::{About, CallState, FrameEnd, Phase, Turn};
 use super::valves::{normal_text, restated};
 use super::{MachineError, Output, StepId};
 use crate::error::{ToolError, ToolErrorCode};
-use crate::event::{AgentPath, CallResult, EventKind};
+use crate::event::{AgentPath, EventKind};
 use crate::ids::MessageId;
 use crate::message::{AssistantMessage, MessageState};
 use crate::outcome::{ExhaustedReason, Outcome};
@@ -80,20 +80,12 @@ impl Turn {
                 Some(ToolError::failed(format!("The sub-agent failed: {error}")))
             }
         };
-        let success = failure.is_none();
-        let output: crate::json::Json = Arc::new(Value::String(answer));
-        match failure {
-            None => {
-                let result = Box::new(CallResult { output, ..CallResult::default() });
-                self.emit_completed(parent.frame, part, &parent.call, result, out)?;
-            }
-            Some(error) => {
-                let given = output.as_str().is_some_and(|text| !text.is_empty());
-                let output = given.then_some(output);
-                self.emit_failed(parent.frame, part, &parent.call, error, output, out)?;
-            }
-        }
-        self.set_state(parent.frame, &parent.call, CallState::Settled { success })?;
+        let Some(error) = failure else {
+            return self.settle(parent.frame, &parent.call, Arc::new(Value::String(answer)), out);
+        };
+        let output = (!answer.is_empty()).then(|| Arc::new(Value::String(answer)));
+        self.emit_failed(parent.frame, part, &parent.call, error, output, out)?;
+        self.set_state(parent.frame, &parent.call, CallState::Settled { success: false })?;
         self.advance_batch(parent.frame, out)
     }
 

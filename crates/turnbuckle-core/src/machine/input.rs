@@ -82,7 +82,7 @@ pub enum Input {
         /// What it says.
         data: Json,
     },
-    /// A call was executed.
+    /// A call was executed, or what it gave elsewhere was made its result.
     Executed {
         /// The step.
         step: StepId,

@@ -5,7 +5,7 @@ use super::input::Decision;
 use super::state::{About, Ask, CallState, Phase, Turn};
 use super::{MachineError, Output};
 use crate::error::{ToolError, ToolErrorCode};
-use crate::event::{AgentPath, CallResult, EventKind};
+use crate::event::{AgentPath, EventKind};
 use crate::ids::{AgentName, CallId, MessageId, ToolName, UserId};
 use crate::json::Json;
 use crate::message::{
@@ -224,16 +224,14 @@ impl Turn {
         if self.effect_of(place.frame, &place.tool) != SideEffect::ReadOnly {
             self.note_write();
         }
-        let success = result.is_ok();
         match result {
-            Ok(output) => {
-                let result = Box::new(CallResult { output, ..CallResult::default() });
-                self.emit_completed(place.frame, place.part, call, result, out)?;
+            Ok(output) => self.settle(place.frame, call, output, out),
+            Err(error) => {
+                self.emit_failed(place.frame, place.part, call, error, None, out)?;
+                self.set_state(place.frame, call, CallState::Settled { success: false })?;
+                self.advance_batch(place.frame, out)
             }
-            Err(error) => self.emit_failed(place.frame, place.part, call, error, None, out)?,
         }
-        self.set_state(place.frame, call, CallState::Settled { success })?;
-        self.advance_batch(place.frame, out)
     }
 
     pub(super) fn emit_decided(
@@ -274,6 +272,9 @@ impl Turn {
                     Err(not_waiting(call, "it was decided already"))
                 }
                 CallState::Settled { .. } => Err(not_waiting(call, "it has its result already")),
+                CallState::Running if self.cards_of(call).next().is_some() => {
+                    Err(not_waiting(call, "it was decided already"))
+                }
                 _ => Err(not_waiting(call, "nobody was asked about it yet")),
             };
         }

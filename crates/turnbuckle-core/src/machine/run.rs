@@ -1,7 +1,7 @@
 //! The calls of a batch: run in parallel within bounds, settled one by one; and what follows when all have their results.
 
 use super::call_model::Steered;
-use super::effect::{EffectKind, ExecuteCall, ExecuteMode, StepId};
+use super::effect::{EffectKind, ExecuteCall, ExecuteMode, SettleCall, StepId};
 use super::input::{Directives, ExecuteResult};
 use super::state::{About, BatchCall, CallState, FrameEnd, Phase, Turn};
 use super::valves::{IterationShape, StreakVerdict, is_empty_result};
@@ -150,27 +150,71 @@ impl Turn {
         self.emit(&path, EventKind::ToolCallProgress { message, part, call, data }, out)
     }
 
+    /// A call ran elsewhere: what it gave is made its result.
+    pub(super) fn settle(
+        &mut self,
+        frame: usize,
+        call: &CallId,
+        output: Json,
+        out: &mut Output,
+    ) -> Result<(), MachineError> {
+        let entry = self.frame(frame)?.batch.iter().find(|c| c.call == *call);
+        let Some((part, tool)) = entry.map(|e| (e.part, e.tool.clone())) else { return Ok(()) };
+        let message = self.frame(frame)?.message.clone();
+        let parts = &self.messages.message(&message)?.parts;
+        let args = parts.get(part as usize).and_then(Part::as_call).and_then(|c| c.args.clone());
+        self.set_state(frame, call, CallState::Running)?;
+        let about = About::Call { part, call: call.clone(), writes: self.cache.writes };
+        let (call, args) = (call.clone(), args.unwrap_or_default());
+        self.ask(frame, EffectKind::Settle(SettleCall { call, tool, args, output }), about, out);
+        Ok(())
+    }
+
     pub(super) fn executed(
         &mut self,
         step: StepId,
-        result: ExecuteResult,
+        mut result: ExecuteResult,
         out: &mut Output,
     ) -> Result<(), MachineError> {
-        let Some(pending) = self.take(step, |e| matches!(e, EffectKind::Execute(_)))? else {
+        let Some(pending) = self.take(step, |e| e.results_of().is_some())? else {
             return Ok(());
         };
-        let (EffectKind::Execute(run), About::Call { part, call, writes }) =
-            (pending.effect, pending.about)
-        else {
+        let About::Call { part, call, writes } = pending.about else {
             return Err(MachineError::UnknownStep(step));
         };
         let frame = pending.frame;
+        if let EffectKind::Execute(run) = &pending.effect {
+            self.note_execution(frame, run, writes, &mut result);
+        }
+        let success = match result {
+            ExecuteResult::Success { result, directives } => {
+                self.emit_completed(frame, part, &call, Box::new(result), out)?;
+                self.follow(frame, &call, directives, out)?;
+                true
+            }
+            ExecuteResult::Failure { error, output } => {
+                self.emit_failed(frame, part, &call, error, output, out)?;
+                false
+            }
+        };
+        self.set_state(frame, &call, CallState::Settled { success })?;
+        self.advance_batch(frame, out)
+    }
+
+    /// What a result means for the calls to come: of the cache, and of calls like this one.
+    fn note_execution(
+        &mut self,
+        frame: usize,
+        run: &ExecuteCall,
+        writes: u32,
+        result: &mut ExecuteResult,
+    ) {
         let reads = self.effect_of(frame, &run.tool) == SideEffect::ReadOnly;
         if !reads {
             self.note_write();
         }
-        let success = match result {
-            ExecuteResult::Success { mut result, directives } => {
+        match result {
+            ExecuteResult::Success { result, .. } => {
                 if let ExecuteMode::Capture { .. } = run.mode {
                     result.captured = true;
                 }
@@ -182,18 +226,9 @@ impl Turn {
                 if reads && is_empty_result(&result.output) {
                     self.ledger.fruitless(&run.tool, &run.args);
                 }
-                self.emit_completed(frame, part, &call, Box::new(result), out)?;
-                self.follow(frame, &call, directives, out)?;
-                true
             }
-            ExecuteResult::Failure { error, output } => {
-                self.ledger.fruitless(&run.tool, &run.args);
-                self.emit_failed(frame, part, &call, error, output, out)?;
-                false
-            }
-        };
-        self.set_state(frame, &call, CallState::Settled { success })?;
-        self.advance_batch(frame, out)
+            ExecuteResult::Failure { .. } => self.ledger.fruitless(&run.tool, &run.args),
+        }
     }
 
     /// Tells that references to outputs of before lead nowhere now.

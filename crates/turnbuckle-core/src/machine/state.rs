@@ -2,7 +2,7 @@
 
 pub(super) use super::frame::{Ask, Attempt, BatchCall, CallState, Frame, FrameEnd, Parent};
 
-use super::effect::{Effect, EffectKind, ExecuteCall, StepId};
+use super::effect::{Effect, EffectKind, StepId};
 use super::input::{Input, Recorded};
 use super::spec::{AgentSpec, TurnSpec};
 use super::valves::Ledger;
@@ -10,7 +10,7 @@ use super::weave::Replay;
 use super::{Emitted, MachineError, Output};
 use crate::event::{AgentPath, CallResult, EventKind};
 use crate::fold::TurnFold;
-use crate::ids::{AgentName, CallId};
+use crate::ids::{AgentName, CallId, ToolName};
 use crate::message::{AssistantMessage, UserMessage};
 use crate::outcome::Outcome;
 use crate::room;
@@ -311,12 +311,9 @@ impl Turn {
         })
     }
 
-    /// The call that is executed in a step under way.
-    pub fn execution(&self, step: StepId) -> Option<&ExecuteCall> {
-        match &self.pending.get(&step)?.effect {
-            EffectKind::Execute(call) => Some(call),
-            _ => None,
-        }
+    /// The call, and its tool, that gets its result from a step under way.
+    pub fn results_of(&self, step: StepId) -> Option<(&CallId, &ToolName)> {
+        self.pending.get(&step)?.effect.results_of()
     }
 
     /// The epochs in which a model call under way was made before, by processes that ended over it, as far as those calls are

@@ -141,7 +141,7 @@ impl Turn {
                         run.mode = ExecuteMode::Recover;
                     }
                 }
-                EffectKind::Prepare(_) | EffectKind::Finalize { .. } => {}
+                EffectKind::Prepare(_) | EffectKind::Settle(_) | EffectKind::Finalize { .. } => {}
             }
             let f = self.frame(frame)?;
             out.effects.push(Effect {

@@ -183,6 +183,27 @@ fn a_sub_agent_is_a_nested_turn_whose_answer_is_the_result() {
 }
 
 #[test]
+fn what_a_sub_agent_answers_is_made_a_result_like_any_other() {
+    let replies = || vec![calls(vec![delegate("look"), find(1)]), says("So it is.")];
+    for hides in [false, true] {
+        let world = Scripted::new(replies()).also("helper", vec![says("All of it.")]);
+        let world = world.settle(move |settle| {
+            assert_eq!((settle.tool.as_str(), &*settle.output), ("helper", &json!("All of it.")));
+            if hides { breaks("it is forbidden") } else { gives(json!("A part.")) }
+        });
+        let sim = play(family(), world);
+        check(&sim);
+        let call = calls_of(&sim)[0];
+        let expected = match hides {
+            false => (ToolCallStatus::Completed, Some(json(json!("A part.")))),
+            true => (ToolCallStatus::Error, None),
+        };
+        assert_eq!((call.status, call.output.clone()), expected);
+        assert_eq!(call.child.as_ref().unwrap().text(), "All of it.");
+    }
+}
+
+#[test]
 fn sub_agents_run_side_by_side_and_their_calls_keep_their_ids_in_any_order() {
     let mut ids_seen = std::collections::BTreeSet::new();
     for seed in 0..25 {

@@ -9,7 +9,7 @@ use turnbuckle_core::machine::*;
 use turnbuckle_core::message::{Asks, CardStatus, Decided, SystemBody};
 use turnbuckle_core::model::Block;
 use turnbuckle_core::outcome::{AbortReason, ExhaustedReason, Outcome};
-use turnbuckle_core::part::{Part, ToolCallStatus};
+use turnbuckle_core::part::{InputKind, Part, ToolCallStatus};
 use turnbuckle_core::time::Timestamp;
 
 fn pay(n: u32) -> Block {
@@ -278,6 +278,39 @@ fn a_client_tool_pauses_and_takes_its_result_from_the_caller() {
     check(&sim);
     assert_eq!(sim.turn.message().unwrap().calls().next().unwrap().output, Some(output));
     assert_eq!(sim.turn.meters().approvals, 0);
+}
+
+#[test]
+fn what_a_front_end_gives_is_made_a_result_like_any_other() {
+    let replies = || vec![calls(vec![call("ui", json!({"at": 1}))]), says("Seen.")];
+    let given = || Input::ClientResult { call: "t-0".into(), result: Ok(json(json!("all"))) };
+    let world = Scripted::new(replies()).check(rules).act(|_| Act::Wait).settle(|settle| {
+        assert_eq!((*settle.args).clone(), json!({"at": 1}));
+        let context = Directives { add_context: vec!["Mind it.".into()], ..Directives::default() };
+        gives_with(json!(["shown", *settle.output]), context)
+    });
+    let mut sim = play(tools(), world);
+    sim.give(given());
+    check(&sim);
+    let message = sim.turn.message().unwrap();
+    assert_eq!(message.calls().next().unwrap().output, Some(json(json!(["shown", "all"]))));
+    let noted =
+        message.parts.iter().any(|p| matches!(p, Part::Input(i) if i.kind == InputKind::Context));
+    assert!(noted);
+
+    let world = Scripted::new(replies()).check(rules).act(|_| Act::Wait);
+    let mut sim = play(tools(), world.settle(|_| breaks("it is forbidden")));
+    sim.give(given());
+    check(&sim);
+    let call = sim.turn.message().unwrap().calls().next().unwrap();
+    assert_eq!((call.status, &call.output), (ToolCallStatus::Error, &None));
+
+    // Until the result is made of it, the card is decided all the same.
+    let mut sim = play(tools(), Scripted::new(replies()).check(rules).act(|_| Act::Wait));
+    let (now, mut out) = (Timestamp::from_millis(START), Output::default());
+    sim.turn.handle(now, given(), &mut out).unwrap();
+    let again = sim.turn.handle(now, given(), &mut out);
+    assert!(matches!(again, Err(MachineError::NotWaiting { state: "it was decided already", .. })));
 }
 
 #[test]

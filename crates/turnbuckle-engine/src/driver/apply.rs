@@ -177,7 +177,7 @@ impl Driver {
             self.work.running = Default::default();
         }
         self.meter_tool(step, executed.usage)?;
-        let kept_aside = executed.kept_aside.filter(|_| self.may_keep(step));
+        let kept_aside = if self.may_keep(step) { executed.kept_aside } else { Vec::new() };
         if let Some(writer) = &mut self.writer {
             if let Some(captured) = self.work.captures.remove(&step) {
                 writer.note_captured(&self.id, &captured, &executed.result);
@@ -194,11 +194,9 @@ impl Driver {
     fn may_keep(&self, step: turnbuckle_core::machine::StepId) -> bool {
         let spec = self.turn.spec();
         let effect = self.turn.effects().find(|effect| effect.step == step);
-        let policy = effect.and_then(|e| match &e.kind {
-            EffectKind::Execute(run) => {
-                Some((&spec.agents.get(&e.agent)?.policy, run.tool.clone()))
-            }
-            _ => None,
+        let policy = effect.and_then(|e| {
+            let (_, tool) = e.kind.results_of()?;
+            Some((&spec.agents.get(&e.agent)?.policy, tool.clone()))
         });
         policy.is_none_or(|(policy, tool)| policy.calls.keeps(&tool) && policy.results.keeps(&tool))
     }

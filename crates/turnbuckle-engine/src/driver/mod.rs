@@ -29,7 +29,7 @@ pub use stream::{Loose, Stopper, TurnStream};
 pub(crate) use title::Untitled;
 
 use crate::runtime::{Assembler, Runtime};
-use crate::session::{cap, client_call, kept_outside};
+use crate::session::{cap, kept_from_cache};
 use crate::tool::eventual::contained;
 use crate::trace::Nested;
 use std::sync::Arc;
@@ -152,15 +152,11 @@ impl Driver {
     /// Tells the machine. The input is kept for the journal when the turn has one.
     pub(crate) fn feed(&mut self, input: Input) -> Result<(), MachineError> {
         self.tell_dropped()?;
-        let client = client_call(&input).cloned();
         let told = self.out.events.len();
         self.apply_input(input)?;
         let new = self.out.events.get(told..).unwrap_or_default();
         if let Some(context) = self.runtime.context() {
-            for kept in kept_outside(client.as_ref(), &self.turn, new) {
-                if let Some(tool) = kept.tool() {
-                    self.runtime.taint(tool);
-                }
+            for kept in kept_from_cache(&self.turn, new) {
                 context.with(|store| kept.apply(store));
             }
         }
@@ -264,7 +260,12 @@ impl Driver {
 
     /// Whether an effect may simply be started again by another process, so that nothing is lost with it.
     fn is_repeatable(&self, effect: &Effect) -> bool {
-        let EffectKind::Execute(run) = &effect.kind else { return false };
+        let run = match &effect.kind {
+            EffectKind::Execute(run) => run,
+            // What it is made of is in the journal.
+            EffectKind::Settle(_) => return true,
+            _ => return false,
+        };
         let toolbox = self.runtime.agents.get(&effect.agent).map(|agent| &agent.env.toolbox);
         let entry = toolbox.and_then(|toolbox| toolbox.get(run.tool.as_str()));
         run.mode == ExecuteMode::Real
@@ -328,6 +329,7 @@ impl Driver {
             EffectKind::CallModel(_) => self.start_model(effect),
             EffectKind::Prepare(_) => self.start_prepare(effect),
             EffectKind::Execute(_) => self.start_execute(effect),
+            EffectKind::Settle(_) => self.start_settle(effect),
             EffectKind::Finalize { outcome } => {
                 let outcome = outcome.clone();
                 self.finalize(effect.step, &outcome)

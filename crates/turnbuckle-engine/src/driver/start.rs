@@ -148,6 +148,22 @@ impl Driver {
         Ok(())
     }
 
+    pub(super) fn start_settle(&mut self, effect: Effect) -> Result<(), MachineError> {
+        let EffectKind::Settle(settle) = effect.kind else { return Ok(()) };
+        let step = effect.step;
+        let Some(agent) = self.runtime.agents.get(&effect.agent) else {
+            // Nobody is left who would hide any of it.
+            let error = agent_gone(&effect.agent);
+            let result = Box::new(ExecuteResult::Failure { error, output: None });
+            return self.feed(Input::Executed { step, result, captured: None });
+        };
+        let env = agent.env.clone();
+        self.work
+            .executes
+            .push(Box::pin(async move { (step, pipeline::settle(&env, settle).await) }));
+        Ok(())
+    }
+
     /// Runs the domain's end-of-turn hooks. They are not ours, so a panic in them ends nothing.
     pub(super) fn finalize(&mut self, step: StepId, outcome: &Outcome) -> Result<(), MachineError> {
         let domain = &self.runtime.domain_turn;

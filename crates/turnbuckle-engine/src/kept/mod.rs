@@ -2,13 +2,13 @@
 //!
 //! A result names what is kept in one of two ways: an output over its cap as `"full_output": "output:CALL"`, and a result of an
 //! older turn that shrank to its summary as `call:CALL`. Both are looked up in the session of the turn, under its tenant, and
-//! nowhere else.
+//! nowhere else; and what is found is what the model was shown, or was shown the beginning of, never what was hidden from it.
 //!
 //! # When the model is offered it
-//! Always, to every agent with a tool that runs here, in every session; never where nothing is stored. It could be offered only
-//! once something is kept, but tools stand before everything else in a request: one that appears later makes the provider read
-//! the whole conversation anew at full price, in the middle of a turn, to save some hundred tokens that it has in its cache. So
-//! an agent's tools are the same from the first request of a session to the last, and each request begins with the one before.
+//! Always, to every agent with a tool, in every session; never where nothing is stored. It could be offered only once something
+//! is kept, but tools stand before everything else in a request: one that appears later makes the provider read the whole
+//! conversation anew at full price, in the middle of a turn, to save some hundred tokens that it has in its cache. So an agent's
+//! tools are the same from the first request of a session to the last, and each request begins with the one before.
 
 mod page;
 mod search;
@@ -22,12 +22,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::ops::Range;
 use std::sync::Arc;
-use turnbuckle_core::context::{Path, RefKind, Reference};
 use turnbuckle_core::error::{ToolError, ToolErrorCode};
 use turnbuckle_core::ids::CallId;
 use turnbuckle_core::message::{AssistantMessage, Message};
 use turnbuckle_core::part::ToolCallPart;
-use turnbuckle_core::tool::{RunsOn, SideEffect};
+use turnbuckle_core::tool::SideEffect;
 use turnbuckle_core::transcript::text_of;
 use turnbuckle_store::{SessionKey, Store, StoreError};
 
@@ -74,11 +73,6 @@ pub(crate) fn read_output(store: Arc<dyn Store>) -> FnTool {
         let store = store.clone();
         async move { read(&*store, args, &ctx).await }
     })
-}
-
-/// Whether a tool of an agent may leave something to read.
-pub(crate) fn may_leave(contract: &ToolContract) -> bool {
-    contract.traits.runs_on == RunsOn::Server
 }
 
 async fn read(store: &dyn Store, args: Args, ctx: &ToolContext) -> Result<Value, ToolError> {
@@ -162,15 +156,7 @@ async fn find<'a>(
         Err(StoreError::NotFound { .. }) => {}
         Err(e) => return Err(store_failed(e)),
     }
-    // Of the turn that runs nothing is stored yet but what was kept aside.
-    let reference = Reference::new(RefKind::Call, call.as_str(), Path::default());
-    if let Ok(reference) = reference
-        && let Some(output) =
-            ctx.context().with(|context| context.get(&reference).map(|v| v.into_owned()))
-    {
-        return Ok(Kept::Text(text_of(&Arc::new(output))));
-    }
-    match stored_output(store, &key, &call).await? {
+    match stored_view(store, &key, &call).await? {
         Some(text) => Ok(Kept::Text(text)),
         None => {
             let text = format!(
@@ -181,8 +167,8 @@ async fn find<'a>(
     }
 }
 
-/// The output of a call of an earlier turn.
-async fn stored_output(
+/// What the model was shown of a call of an earlier turn: what was hidden from it then stays hidden.
+async fn stored_view(
     store: &dyn Store,
     key: &SessionKey,
     call: &CallId,
@@ -197,7 +183,7 @@ async fn stored_output(
                 && call.as_str().starts_with(message.turn.as_str())
                 && let Some(found) = find_call(&message, call)
             {
-                return Ok(found.output.as_ref().map(text_of));
+                return Ok(found.model_view.as_ref().or(found.output.as_ref()).map(text_of));
             }
         }
         if count < MESSAGES {

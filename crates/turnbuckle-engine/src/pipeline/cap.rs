@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use std::io::{self, Write};
+use turnbuckle_core::event::CallResult;
 use turnbuckle_core::ids::CallId;
 use turnbuckle_core::json::{Json, clip};
 
@@ -18,10 +19,18 @@ pub struct Blob {
     pub text: String,
 }
 
-/// The name under which the full output of a call can be asked for.
+/// The name under which the model can ask for the whole of what it was shown of a call.
 pub fn kept_reference(call: &CallId) -> String {
     format!("output:{call}")
 }
+
+/// The name of a full output that the model may not read, since it was shown something else.
+fn hidden_reference(call: &CallId) -> String {
+    format!("whole:{call}")
+}
+
+/// Where a marker names what is kept.
+const FULL_OUTPUT: &str = "full_output";
 
 /// Whether a value takes at most `cap` bytes as JSON. Stops counting once it does not.
 pub(super) fn fits(value: &Value, cap: usize) -> bool {
@@ -43,23 +52,58 @@ pub(super) fn fits(value: &Value, cap: usize) -> bool {
     !obvious && serde_json::to_writer(Count(cap), value).is_ok()
 }
 
-/// The output as it is stored, and what must be kept aside if it was too large.
-pub(super) fn cap_output(call: &CallId, output: Value, cap: usize) -> (Json, Option<Blob>) {
-    if fits(&output, cap) {
-        return (output.into(), None);
-    }
-    let reference = kept_reference(call);
-    let (text, media_type) = text_of(output);
-    let marker = marker(&text, cap, &reference);
-    (marker, Some(Blob { call: call.clone(), reference, media_type, text }))
+/// The output as it is stored and the view that the model has instead of it, if any; what is too large of them goes aside.
+pub(super) fn cap_outputs(
+    call: &CallId,
+    output: Value,
+    view: Option<Value>,
+    cap: usize,
+) -> (Json, Option<Json>, Vec<Blob>) {
+    let mut aside = Vec::new();
+    // What the model may read again is what it was shown the beginning of.
+    let reference = if view.is_none() { kept_reference(call) } else { hidden_reference(call) };
+    let output = cap_output(call, output, cap, reference, &mut aside);
+    let view = view.map(|view| cap_output(call, view, cap, kept_reference(call), &mut aside));
+    (output, view, aside)
 }
 
-/// A view for the model, cut when it is too large. The stored output holds the whole.
-pub(super) fn cap_view(call: &CallId, view: Value, cap: usize) -> Json {
-    if fits(&view, cap) {
-        return view.into();
+fn cap_output(
+    call: &CallId,
+    output: Value,
+    cap: usize,
+    reference: String,
+    aside: &mut Vec<Blob>,
+) -> Json {
+    if fits(&output, cap) {
+        return output.into();
     }
-    marker(&text_of(view).0, cap, &kept_reference(call))
+    let (text, media_type) = text_of(output);
+    let marker = marker(&text, cap, &reference);
+    aside.push(Blob { call: call.clone(), reference, media_type, text });
+    marker
+}
+
+/// Takes from the model what is kept aside: hooks made something else of what it was to see. The output stays, for people.
+pub(super) fn hide(result: &mut CallResult, call: &CallId, aside: &mut [Blob]) {
+    let kept = kept_reference(call);
+    let Some(blob) = aside.iter_mut().find(|blob| blob.reference == kept) else { return };
+    let names_it = |value: &Json| value.get(FULL_OUTPUT).is_some_and(|named| *named == *kept);
+    let shown = result.model_view.as_ref().unwrap_or(&result.output);
+    if names_it(shown) {
+        let mut without = Value::clone(shown);
+        if let Some(map) = without.as_object_mut() {
+            map.remove(FULL_OUTPUT);
+        }
+        result.model_view = Some(without.into());
+    }
+    blob.reference = hidden_reference(call);
+    if names_it(&result.output) {
+        let mut renamed = Value::clone(&result.output);
+        if let Some(name) = renamed.get_mut(FULL_OUTPUT) {
+            *name = blob.reference.clone().into();
+        }
+        result.output = renamed.into();
+    }
 }
 
 fn text_of(value: Value) -> (String, &'static str) {
@@ -74,7 +118,7 @@ fn marker(text: &str, cap: usize, reference: &str) -> Json {
     json!({
         "truncated": true,
         "bytes": text.len(),
-        "full_output": reference,
+        FULL_OUTPUT: reference,
         "beginning": clip(text, cap / 2),
     })
     .into()

@@ -63,6 +63,8 @@ pub struct PipelineLimits {
     pub timeout: Duration,
     /// How long a tool may go on after the turn was stopped.
     pub grace: Duration,
+    /// How long a tool's own checks, and each hook of the agent or the domain, may take.
+    pub hook_timeout: Duration,
     /// Bytes of an output that are kept in place.
     pub output_cap: usize,
     /// Bytes of arguments.
@@ -78,6 +80,7 @@ impl Default for PipelineLimits {
         Self {
             timeout: Duration::from_secs(120),
             grace: Duration::from_secs(5),
+            hook_timeout: Duration::from_secs(30),
             output_cap: 64 * 1024,
             max_args: 1024 * 1024,
             max_depth: 64,

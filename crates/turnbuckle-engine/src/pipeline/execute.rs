@@ -1,6 +1,6 @@
 //! Executes a call that passed, or predicts it, and makes a result of what comes.
 
-use super::cap::{Blob, cap_output, cap_view};
+use super::cap::{Blob, cap_outputs, hide};
 use super::capture::capture;
 use super::digest::{digest, summary};
 use super::env::PipelineEnv;
@@ -11,10 +11,12 @@ use crate::tool::eventual::guarded_eventual;
 use crate::tool::toolbox::Entry;
 use crate::tool::{Probe, ToolContext, ToolOutput, ToolUsage};
 use serde_json::{Map, Value, json};
+use std::sync::Arc;
 use turnbuckle_core::error::{ToolError, ToolErrorCode};
 use turnbuckle_core::event::CallResult;
+use turnbuckle_core::ids::CallId;
 use turnbuckle_core::json::Json;
-use turnbuckle_core::machine::{ExecuteCall, ExecuteMode, ExecuteResult};
+use turnbuckle_core::machine::{ExecuteCall, ExecuteMode, ExecuteResult, SettleCall};
 
 /// What came of a call.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,8 +25,8 @@ pub struct Executed {
     pub result: ExecuteResult,
     /// What the context store keeps of it, when hooks made something else of the result.
     pub captured: Option<Json>,
-    /// The full output, when it was too large for the message.
-    pub kept_aside: Option<Blob>,
+    /// What was too large for the message, whole.
+    pub kept_aside: Vec<Blob>,
     /// Model calls that the tool made on its own.
     pub usage: Vec<ToolUsage>,
 }
@@ -32,7 +34,7 @@ pub struct Executed {
 impl Executed {
     fn failure(error: ToolError, usage: Vec<ToolUsage>) -> Self {
         let result = ExecuteResult::Failure { error, output: None };
-        Self { result, captured: None, kept_aside: None, usage }
+        Self { result, captured: None, kept_aside: Vec::new(), usage }
     }
 }
 
@@ -63,6 +65,19 @@ pub async fn execute(env: &PipelineEnv, call: &ExecuteCall) -> Executed {
     }
 }
 
+/// Makes a result of what a call gave that ran in the caller's front end or as a nested turn: all that follows a success here
+/// follows it there. It has run, so a tool that was switched off meanwhile is no obstacle.
+pub async fn settle(env: &PipelineEnv, call: SettleCall) -> Executed {
+    let Some(entry) = env.toolbox.get(call.tool.as_str()) else {
+        let text = format!("`{}` ran, but it is gone, and what it gave with it.", call.tool);
+        return Executed::failure(ToolError::new(ToolErrorCode::UnknownTool, text), Vec::new());
+    };
+    let ctx = env.context(&call.call, &entry.spec.name, None);
+    let contract = entry.tool().contract();
+    let about = HookCall { ctx: &ctx, contract, args: &call.args, captured: false };
+    finish(env, entry, about, ToolOutput::json(Arc::unwrap_or_clone(call.output)), &[]).await
+}
+
 /// Settles a call that was handed out before the process ended. Only the tool's own probe can tell what became of it.
 async fn recover(
     env: &PipelineEnv,
@@ -70,8 +85,9 @@ async fn recover(
     call: &ExecuteCall,
     ctx: &ToolContext,
 ) -> Result<ToolOutput, ToolError> {
-    let probed =
-        guarded_eventual(|| entry.tool().probe(ctx.idempotency_key(), &call.args, ctx)).await;
+    let limit = env.limits.hook_timeout;
+    let probe = || entry.tool().probe(ctx.idempotency_key(), &call.args, ctx);
+    let probed = guarded_eventual(limit, probe).await;
     match probed {
         Ok(Probe::Done(output)) => Ok(*output),
         Ok(Probe::NotDone) => run(entry, call.args.clone(), ctx, &env.limits).await,
@@ -101,13 +117,10 @@ async fn finish(
 
     let digest = digest(tool, small, &output);
     let summary = summary(tool, kept, &output);
-    let (output, kept_aside) = cap_output(id, output, cap);
-    let model_view = match (model_view, warnings.is_empty()) {
-        (view, true) => view.map(|view| cap_view(id, view, cap)),
-        (view, false) => {
-            let view = view.map(|view| cap_view(id, view, cap)).unwrap_or_else(|| output.clone());
-            Some(with_warnings(&view, warnings).into())
-        }
+    let (output, view, mut kept_aside) = cap_outputs(id, output, model_view, cap);
+    let model_view = match warnings.is_empty() {
+        true => view,
+        false => Some(with_warnings(view.as_ref().unwrap_or(&output), warnings).into()),
     };
     capture(call.ctx, &output);
     let captured = output.clone();
@@ -115,11 +128,15 @@ async fn finish(
 
     let result =
         CallResult { output, model_view, summary, digest, captured: call.captured, cached: false };
-    learn(&*env.hooks, call, &result, &mut directives).await;
-    let handled = match handle(&*env.agent, call, result, &mut directives).await {
-        Transformed::Success(result) => reshape(&*env.hooks, call, result).await,
+    let shown = seen(&result).clone();
+    learn(env, call, &result, &mut directives).await;
+    let mut handled = match handle(env, call, result, &mut directives).await {
+        Transformed::Success(result) => reshape(env, call, result).await,
         failure => failure,
     };
+    if !kept_aside.is_empty() {
+        withhold(&mut handled, &shown, id, &mut kept_aside);
+    }
     let (result, captured) = match handled {
         Transformed::Success(result) => {
             let captured = (result.output != captured).then_some(captured);
@@ -130,6 +147,26 @@ async fn finish(
         }
     };
     Executed { result, captured, kept_aside, usage: Vec::new() }
+}
+
+/// What the model sees of a result.
+fn seen(result: &CallResult) -> &Json {
+    result.model_view.as_ref().unwrap_or(&result.output)
+}
+
+/// What hooks hid from the model, it may not read where it is kept.
+fn withhold(handled: &mut Transformed, shown: &Json, call: &CallId, aside: &mut [Blob]) {
+    match handled {
+        Transformed::Success(result) if seen(result) != shown => hide(result, call, aside),
+        Transformed::Failure { output, .. } if output.as_ref() != Some(shown) => {
+            let given = output.is_some();
+            let output_of = output.take().unwrap_or_default();
+            let mut result = CallResult { output: output_of, ..CallResult::default() };
+            hide(&mut result, call, aside);
+            *output = given.then(|| seen(&result).clone());
+        }
+        Transformed::Success(_) | Transformed::Failure { .. } => {}
+    }
 }
 
 /// The view with what was assumed or corrected in the arguments next to it.

@@ -1,10 +1,11 @@
 //! The agent's and the domain's say in a call.
 
-use crate::agent::{AgentHooks, Handled};
-use crate::tool::eventual::{Panic, guarded_eventual};
+use super::env::PipelineEnv;
+use crate::agent::Handled;
+use crate::tool::eventual::{Broken, guarded_eventual};
 use crate::tool::{Eventual, ToolContext, ToolContract};
 use serde_json::Value;
-use turnbuckle_core::error::{ToolError, ToolErrorCode};
+use turnbuckle_core::error::ToolError;
 use turnbuckle_core::event::CallResult;
 use turnbuckle_core::json::Json;
 use turnbuckle_core::machine::Directives;
@@ -38,7 +39,9 @@ pub enum Transformed {
 
 /// A domain's hooks. Each does nothing unless written.
 ///
-/// | hook | when | on a panic |
+/// Each has [`PipelineLimits::hook_timeout`](super::PipelineLimits::hook_timeout) to end in; one that takes longer is dropped.
+///
+/// | hook | when | on a panic, or when it takes too long |
 /// |---|---|---|
 /// | [`transform_tool_input`](Self::transform_tool_input) | before bindings | the call is refused |
 /// | [`on_tool_result`](Self::on_tool_result) | on success | nothing is asked of the loop |
@@ -83,76 +86,81 @@ impl Hooks for NoHooks {}
 
 /// Runs the agent's hook on the arguments.
 pub(super) async fn preprocess(
-    hooks: &dyn AgentHooks,
+    env: &PipelineEnv,
     call: HookCall<'_>,
 ) -> Result<Option<Value>, ToolError> {
-    let processed = guarded_eventual(|| hooks.preprocess_arguments(call)).await;
-    processed.unwrap_or_else(|panic| Err(unprepared("the agent's", &panic)))
+    let hook = || env.agent.preprocess_arguments(call);
+    let processed = guarded_eventual(env.limits.hook_timeout, hook).await;
+    processed.unwrap_or_else(|why| Err(unprepared("the agent's", &why)))
 }
 
 /// Runs the domain's hook on the arguments.
 pub(super) async fn transform(
-    hooks: &dyn Hooks,
+    env: &PipelineEnv,
     call: HookCall<'_>,
 ) -> Result<Option<Value>, ToolError> {
-    let transformed = guarded_eventual(|| hooks.transform_tool_input(call)).await;
-    transformed.unwrap_or_else(|panic| Err(unprepared("the domain's", &panic)))
+    let hook = || env.hooks.transform_tool_input(call);
+    let transformed = guarded_eventual(env.limits.hook_timeout, hook).await;
+    transformed.unwrap_or_else(|why| Err(unprepared("the domain's", &why)))
 }
 
-fn unprepared(whose: &str, panic: &Panic) -> ToolError {
+fn unprepared(whose: &str, why: &Broken) -> ToolError {
     let text =
-        format!("The call could not be prepared, since {whose} check of its input failed: {panic}");
-    ToolError::new(ToolErrorCode::Panicked, text)
+        format!("The call could not be prepared, since {whose} check of its input failed: {why}");
+    ToolError::new(why.code(), text)
 }
 
 /// Runs the hook that learns; what it asks is added to what the tool asks.
 pub(super) async fn learn(
-    hooks: &dyn Hooks,
+    env: &PipelineEnv,
     call: HookCall<'_>,
     result: &CallResult,
     directives: &mut Directives,
 ) {
-    match guarded_eventual(|| hooks.on_tool_result(call, result)).await {
+    let hook = || env.hooks.on_tool_result(call, result);
+    match guarded_eventual(env.limits.hook_timeout, hook).await {
         Ok(more) => merge(directives, more),
-        Err(panic) => {
-            tracing::error!(call = %call.ctx.call(), "on_tool_result failed and was ignored: {panic}")
+        Err(why) => {
+            tracing::error!(call = %call.ctx.call(), "on_tool_result failed and was ignored: {why}")
         }
     }
 }
 
 /// Runs the agent's hook on the result; what it asks is added to what the tool and the domain ask.
 pub(super) async fn handle(
-    hooks: &dyn AgentHooks,
+    env: &PipelineEnv,
     call: HookCall<'_>,
     result: CallResult,
     directives: &mut Directives,
 ) -> Transformed {
-    match guarded_eventual(|| hooks.handle_result(call, result)).await {
+    let hook = || env.agent.handle_result(call, result);
+    match guarded_eventual(env.limits.hook_timeout, hook).await {
         Ok(Handled { result, directives: more }) => {
             merge(directives, more);
             result
         }
-        Err(panic) => unprocessed(call, &panic),
+        Err(why) => unprocessed(call, &why),
     }
 }
 
 /// Runs the domain's hook on the result.
 pub(super) async fn reshape(
-    hooks: &dyn Hooks,
+    env: &PipelineEnv,
     call: HookCall<'_>,
     result: CallResult,
 ) -> Transformed {
-    let reshaped = guarded_eventual(|| hooks.transform_tool_result(call, result)).await;
-    reshaped.unwrap_or_else(|panic| unprocessed(call, &panic))
+    let hook = || env.hooks.transform_tool_result(call, result);
+    let reshaped = guarded_eventual(env.limits.hook_timeout, hook).await;
+    reshaped.unwrap_or_else(|why| unprocessed(call, &why))
 }
 
 /// What should be hidden may not be shown.
-fn unprocessed(call: HookCall<'_>, panic: &Panic) -> Transformed {
+fn unprocessed(call: HookCall<'_>, why: &Broken) -> Transformed {
     let tool = call.ctx.tool();
     let text = format!(
-        "`{tool}` ran, but its result could not be processed: {panic}. Do not assume that it had no effect."
+        "`{tool}` ran, but its result could not be processed: {why}. Do not assume that it had no effect."
     );
-    Transformed::Failure { error: ToolError::new(ToolErrorCode::Panicked, text), output: None }
+    Transformed::Failure { error: ToolError::new(why.code(), text), output: None }
 }
 
 /// Where only one word can hold, the later one does: the tool's, then the domain's, then the agent's.

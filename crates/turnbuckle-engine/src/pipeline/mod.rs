@@ -38,7 +38,7 @@ pub mod validate;
 pub use allowances::Allowances;
 pub use cap::{Blob, kept_reference};
 pub use env::{PipelineEnv, PipelineLimits, Taints};
-pub use execute::{Executed, execute};
+pub use execute::{Executed, execute, settle};
 pub use hooks::{HookCall, Hooks, NoHooks, Transformed};
 pub use policy::{Policy, PolicyDecision, Rule};
 pub use prepare::prepare;

@@ -46,11 +46,11 @@ async fn check(
         PrepareStage::First => {
             let contract = entry.tool().contract();
             let call = HookCall { ctx, contract, args, captured: false };
-            if let Some(changed) = preprocess(&*env.agent, call).await? {
+            if let Some(changed) = preprocess(env, call).await? {
                 *args = changed.into();
             }
             let call = HookCall { ctx, contract, args, captured: false };
-            if let Some(changed) = transform(&*env.hooks, call).await? {
+            if let Some(changed) = transform(env, call).await? {
                 *args = changed.into();
             }
         }
@@ -63,7 +63,7 @@ async fn check(
     if let Some(bound) = bind(entry, args, ctx)? {
         *args = bound.into();
     }
-    let validated = validate(entry, args, ctx).await?;
+    let validated = validate(entry, args, ctx, &env.limits).await?;
     if let Some(canonical) = validated.args {
         *args = canonical.into();
     }

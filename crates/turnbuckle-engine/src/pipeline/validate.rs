@@ -48,12 +48,13 @@ pub(super) async fn validate(
     entry: &Entry,
     args: &Value,
     ctx: &ToolContext,
+    limits: &PipelineLimits,
 ) -> Result<Validated, ToolError> {
     let name = &entry.spec.name;
-    let checked = guarded_eventual(|| entry.tool().validate(args, ctx)).await;
-    let mut validated = checked.map_err(|panic| {
+    let checked = guarded_eventual(limits.hook_timeout, || entry.tool().validate(args, ctx)).await;
+    let mut validated = checked.map_err(|why| {
         ToolError::invalid(format!(
-            "The arguments of `{name}` could not be checked, since its check failed: {panic}"
+            "The arguments of `{name}` could not be checked, since its check failed: {why}"
         ))
     })??;
     if let Some(canonical) = &validated.args

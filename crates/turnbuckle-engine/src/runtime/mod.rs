@@ -76,6 +76,8 @@ pub struct Assembler {
     wrap_models: Option<WrapModels>,
     pub(crate) trace_content: TraceContent,
     tools: BTreeMap<AgentName, OwnTools>,
+    /// Reads back what the store keeps; absent where nothing is stored.
+    reader: Option<Arc<RegisteredTool>>,
     /// Tools of pages and the like, registered when a turn first had them.
     extra: Mutex<Vec<Arc<RegisteredTool>>>,
     sets: Mutex<Vec<Arc<ToolSet>>>,
@@ -92,7 +94,7 @@ const KEPT_TOOLS: usize = 1024;
 struct OwnTools {
     registered: Vec<Arc<RegisteredTool>>,
     bare: Ready,
-    /// With the tool that reads kept outputs, for sessions; absent for agents that leave none.
+    /// With the tool that reads kept outputs, for sessions; absent for agents without tools.
     reading: Option<Ready>,
 }
 
@@ -259,6 +261,7 @@ impl Assembler {
             trace_content: TraceContent::default(),
             wrap,
             tools,
+            reader: None,
             extra: Mutex::default(),
             sets: Mutex::default(),
             meters: Mutex::default(),
@@ -273,13 +276,12 @@ impl Assembler {
     pub(crate) fn keep_outputs(&mut self, store: Arc<dyn Store>) -> Result<(), RuntimeError> {
         let reader = RegisteredTool::new(kept::read_output(store))?;
         for own in self.tools.values_mut() {
-            let leaves = own.registered.iter().any(|t| kept::may_leave(t.tool().contract()));
-            if leaves && own.bare.toolbox.get(kept::READ_OUTPUT).is_none() {
-                let mut toolbox = Toolbox::clone(&own.bare.toolbox);
-                toolbox.add(reader.clone())?;
+            let mut toolbox = Toolbox::clone(&own.bare.toolbox);
+            if !own.registered.is_empty() && add_reader(&mut toolbox, &reader)? {
                 own.reading = Some(Ready::new(toolbox));
             }
         }
+        self.reader = Some(reader);
         Ok(())
     }
 
@@ -320,6 +322,10 @@ impl Assembler {
         let mut toolbox = Toolbox::clone(&own.ready(choices.storage).toolbox);
         for (tool, offer) in withheld {
             toolbox.set_offer(tool.tool().contract().name().as_str(), offer);
+        }
+        // An agent without tools of its own has some all the same in this turn.
+        if let (Storage::Session, Some(reader)) = (choices.storage, &self.reader) {
+            add_reader(&mut toolbox, reader)?;
         }
         for tool in extra {
             toolbox.add(self.registered(tool)?)?;
@@ -393,6 +399,15 @@ fn own_toolbox(registered: &[Arc<RegisteredTool>], agent: &Agent) -> Result<Tool
         toolbox.add_bound(tool.clone(), &bound.bindings)?;
     }
     Ok(toolbox)
+}
+
+/// Adds the tool that reads kept outputs, unless there is one of that name.
+fn add_reader(toolbox: &mut Toolbox, reader: &Arc<RegisteredTool>) -> Result<bool, RuntimeError> {
+    let is_missing = toolbox.get(kept::READ_OUTPUT).is_none();
+    if is_missing {
+        toolbox.add(reader.clone())?;
+    }
+    Ok(is_missing)
 }
 
 /// Whether two lists offer the same. Schemas are mostly one and the same allocation, which tells it without reading them.

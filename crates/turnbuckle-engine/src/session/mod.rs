@@ -10,7 +10,7 @@ mod state;
 pub(crate) use capture::Apply;
 pub use capture::{ApplyReport, CapturedAction, Review};
 pub(crate) use owner::{Owner, OwnerParts, StoredTurn, TurnOptions};
-pub(crate) use recall::{Told, cap, client_call, kept_outside};
+pub(crate) use recall::{Told, cap, kept_from_cache};
 pub use replay::{Inheritance, Replayed};
 pub(crate) use replay::{inheritance, replay, stored};
 pub(crate) use state::{Overlay, SessionState};

@@ -43,12 +43,8 @@ impl Kept {
     }
 }
 
-/// The outputs that no pipeline saw: of the front end, of nested turns, and of the turn's cache.
-pub(crate) fn kept_outside(
-    client: Option<&CallId>,
-    turn: &Turn,
-    told: &[Emitted],
-) -> impl Iterator<Item = Kept> {
+/// The outputs that no pipeline saw, since the turn's cache held them.
+pub(crate) fn kept_from_cache(turn: &Turn, told: &[Emitted]) -> impl Iterator<Item = Kept> {
     told.iter().filter_map(move |emitted| {
         let EventKind::ToolCallCompleted { message, part, call, result } = &emitted.kind else {
             return None;
@@ -56,22 +52,12 @@ pub(crate) fn kept_outside(
         let Part::ToolCall(at) = turn.messages().get(message)?.parts.get(*part as usize)? else {
             return None;
         };
-        // What remains are notes of the machine in the place of a result.
-        let is_output = result.cached || at.child.is_some() || client == Some(call);
-        is_output.then(|| Kept::Output {
+        result.cached.then(|| Kept::Output {
             call: call.clone(),
             tool: at.name.clone(),
             output: result.output.clone(),
         })
     })
-}
-
-/// The call whose result an input brings from the front end.
-pub(crate) fn client_call(input: &Input) -> Option<&CallId> {
-    match input {
-        Input::ClientResult { call, .. } => Some(call),
-        _ => None,
-    }
 }
 
 /// The cap that a store was held to when it dropped outputs, in bytes.
@@ -143,7 +129,7 @@ fn again(
         see(&entry.input, replay.turn(), kept.len());
         kept.extend(kept_by(&entry.input, replay.turn()));
         replay.step(&mut out)?;
-        kept.extend(kept_outside(client_call(&entry.input), replay.turn(), &out.events));
+        kept.extend(kept_from_cache(replay.turn(), &out.events));
         // Journals are read back without their events, which are stored already.
         out = Output::default();
     }
@@ -157,7 +143,7 @@ fn kept_by(input: &Input, turn: &Turn) -> Vec<Kept> {
         Input::ContextDropped { .. } => return vec![Kept::NoRoom],
         _ => return Vec::new(),
     };
-    let Some(run) = turn.execution(step) else { return Vec::new() };
+    let Some((call, tool)) = turn.results_of(step) else { return Vec::new() };
     let (output, dropped) = match result {
         ExecuteResult::Success { result, directives } => {
             (Some(captured.unwrap_or(&result.output)), directives.context_dropped.is_some())
@@ -165,8 +151,8 @@ fn kept_by(input: &Input, turn: &Turn) -> Vec<Kept> {
         ExecuteResult::Failure { .. } => (captured, false),
     };
     let output = output.map(|output| Kept::Output {
-        call: run.call.clone(),
-        tool: run.tool.clone(),
+        call: call.clone(),
+        tool: tool.clone(),
         output: output.clone(),
     });
     dropped.then_some(Kept::NoRoom).into_iter().chain(output).collect()

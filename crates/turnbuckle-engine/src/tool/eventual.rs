@@ -7,6 +7,9 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::time::timeout;
+use turnbuckle_core::error::ToolErrorCode;
 
 /// A value now, or a future of it.
 pub enum Eventual<'a, T> {
@@ -54,6 +57,33 @@ impl fmt::Display for Panic {
     }
 }
 
+/// Why code that is not ours came to nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Broken {
+    /// It panicked.
+    Panicked(Panic),
+    /// It did not end in time, and was dropped.
+    TooLong(Duration),
+}
+
+impl Broken {
+    pub(crate) const fn code(&self) -> ToolErrorCode {
+        match self {
+            Self::Panicked(_) => ToolErrorCode::Panicked,
+            Self::TooLong(_) => ToolErrorCode::Timeout,
+        }
+    }
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Panicked(panic) => panic.fmt(f),
+            Self::TooLong(limit) => write!(f, "it did not end within {limit:?}"),
+        }
+    }
+}
+
 /// Runs code that is not ours; a panic becomes an error.
 pub(crate) fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, Panic> {
     catch_unwind(AssertUnwindSafe(work)).map_err(Panic::of)
@@ -64,13 +94,18 @@ pub(crate) async fn contained<F: Future>(work: F) -> Result<F::Output, Panic> {
     AssertUnwindSafe(work).catch_unwind().await.map_err(Panic::of)
 }
 
-/// Runs code that is not ours to its end; a panic on the way becomes an error.
+/// Runs code that is not ours to its end; a panic on the way, or no end within the limit, becomes an error.
 pub(crate) async fn guarded_eventual<'a, T>(
+    limit: Duration,
     work: impl FnOnce() -> Eventual<'a, T>,
-) -> Result<T, Panic> {
-    match guarded(work)? {
+) -> Result<T, Broken> {
+    match guarded(work).map_err(Broken::Panicked)? {
         Eventual::Ready(value) => Ok(value),
-        Eventual::Later(future) => Contained::new(future).await,
+        // Boxed: most have their value at once, and whoever asks need not hold room for a clock.
+        Eventual::Later(future) => match Box::pin(timeout(limit, Contained::new(future))).await {
+            Ok(ended) => ended.map_err(Broken::Panicked),
+            Err(_) => Err(Broken::TooLong(limit)),
+        },
     }
 }
 

@@ -8,7 +8,7 @@ use turnbuckle_core::machine::{Directives, ModelAnswer};
 use turnbuckle_core::usage::Usage;
 use turnbuckle_engine::agent::{Charge, Handled};
 use turnbuckle_engine::pipeline::{HookCall, Transformed};
-use turnbuckle_engine::tool::Eventual;
+use turnbuckle_engine::tool::{Eventual, FnTool, ToolContract};
 use turnbuckle_store::{UsageBy, UsageQuery};
 
 /// Has a say in every call, and notes when it is asked.
@@ -92,6 +92,59 @@ async fn an_agent_changes_arguments_and_results_adds_context_and_forces_the_next
         "result of book: {\"booked\":\"5\",\"nights\":1}",
     ];
     assert_eq!(seen.all(), expected);
+}
+
+/// Shows nothing of what calls give.
+struct Covers(Seen<String>);
+
+impl AgentHooks for Covers {
+    fn handle_result<'a>(
+        &'a self,
+        call: HookCall<'a>,
+        result: CallResult,
+    ) -> Eventual<'a, Handled> {
+        self.0.note(format!("{} {}: {}", call.contract.name(), call.args, result.output));
+        let model_view = Some(json!("covered").into());
+        Eventual::Ready(CallResult { model_view, ..result }.into())
+    }
+}
+
+#[tokio::test]
+async fn what_ran_in_the_front_end_or_as_a_nested_turn_passes_the_hooks_too() {
+    let schema = json!({"type": "object", "properties": {"task": {"type": "string"}}});
+    let contract = ToolContract::new("ask_reader").description("Has it read.").on_agent("reader");
+    let seen = Seen::default();
+    let main = agent("main")
+        .tool(FnTool::elsewhere(contract.input_schema(schema)))
+        .hooks(Covers(seen.clone()))
+        .build()
+        .unwrap();
+    let reader = Agent::builder("reader").instructions("You read.").build().unwrap();
+    let script = [
+        calling(&[("r", "ask_reader", r#"{"task": "look"}"#)]),
+        text("It says much."),
+        calling(&[("s", "read_screen", "{}")]),
+        text("Done."),
+    ];
+    let bench = Bench::of(ScriptedModel::new("m", script), [main, reader], |b| b);
+    let key = bench.session().await;
+    bench.say(&key, "go").await;
+    let card = pending_cards(&*bench.store, &key).await.remove(0);
+    let result = Ok(Arc::new(json!("f".repeat(100_000))));
+    let given = bench.engine.client_result(&key, &card, result, None).await.unwrap();
+    drain(given.stream().unwrap()).await;
+    bench.check(&key).await;
+    let seen = seen.all();
+    assert_eq!(seen[0], r#"ask_reader {"task":"look"}: "It says much.""#);
+    assert!(seen[1].starts_with("read_screen {}: {"), "{seen:?}");
+    assert_eq!(seen.len(), 2);
+    let message = bench.message(&key).await;
+    assert_eq!(outcome(&message), Outcome::Completed);
+    let shown: Vec<_> = calls(&message).iter().map(|c| c.model_view.clone().unwrap()).collect();
+    assert_eq!(shown, [json!("covered").into(), json!("covered").into()]);
+    let output = calls(&message)[1].output.clone().unwrap();
+    let kept = bench.store.get_blob(&key, output["full_output"].as_str().unwrap(), 0..1).await;
+    assert_eq!(kept.unwrap().size, 100_000, "what a front end gives is capped, and kept whole");
 }
 
 #[tokio::test]

@@ -323,6 +323,20 @@ impl World for Random {
         ExecuteResult::Success { result, directives }
     }
 
+    fn settle(&self, call: &SettleCall) -> ExecuteResult {
+        let mut rng = self.rng(&format!("settle {}", call.call));
+        match rng.below(10) {
+            0 => ExecuteResult::Failure { error: ToolError::failed("It is hidden."), output: None },
+            1 => gives(random_output(&mut rng)),
+            2 => {
+                let add_context = vec!["Somebody was at the screen.".into()];
+                let directives = Directives { add_context, ..Directives::default() };
+                gives_with(Value::clone(&call.output), directives)
+            }
+            _ => gives(Value::clone(&call.output)),
+        }
+    }
+
     fn act(&self, card: &ApprovalCard) -> Act {
         let mut rng = self.rng(&format!("act {} {:?}", card.call, card.asks));
         if rng.percent(8) {

@@ -345,7 +345,7 @@ impl<W: World> Sim<W> {
                 self.check_execution(&effect, run);
                 self.runs.push((run.call.clone(), run.mode));
             }
-            EffectKind::Prepare(_) | EffectKind::Finalize { .. } => {}
+            EffectKind::Prepare(_) | EffectKind::Settle(_) | EffectKind::Finalize { .. } => {}
         }
         let acts = matches!(effect.kind, EffectKind::Execute(_));
         if let Some(input) = self.plan.interject.as_ref().and_then(|f| f(&effect)) {
@@ -517,6 +517,10 @@ impl<W: World> Sim<W> {
                 };
                 self.ended_calls.push(run.call);
                 Input::Executed { step, result: Box::new(result), captured: None }
+            }
+            EffectKind::Settle(settle) => {
+                let result = Box::new(self.world.settle(&settle));
+                Input::Executed { step, result, captured: None }
             }
             EffectKind::Finalize { .. } => {
                 let mut changes = Box::new(self.world.changes());

@@ -24,6 +24,10 @@ pub trait World {
     fn check(&self, check: &PrepareCall) -> Verdict;
     fn execute(&self, run: &ExecuteCall) -> ExecuteResult;
     fn act(&self, card: &ApprovalCard) -> Act;
+    /// What hooks make of what a call gave elsewhere.
+    fn settle(&self, call: &SettleCall) -> ExecuteResult {
+        gives(Value::clone(&call.output))
+    }
     /// What a tool reports before it is done.
     fn progress(&self, _run: &ExecuteCall) -> Vec<Value> {
         Vec::new()
@@ -65,6 +69,7 @@ pub fn whole_cuts(answer: &ModelAnswer) -> Vec<(u32, u32)> {
 
 type Check = Box<dyn Fn(&PrepareCall) -> Verdict>;
 type Execute = Box<dyn Fn(&ExecuteCall) -> ExecuteResult>;
+type Settle = Box<dyn Fn(&SettleCall) -> ExecuteResult>;
 type ActOn = Box<dyn Fn(&ApprovalCard) -> Act>;
 
 /// A world told in advance.
@@ -73,6 +78,7 @@ pub struct Scripted {
     replies: BTreeMap<String, Vec<Vec<Reply>>>,
     check: Check,
     execute: Execute,
+    settle: Settle,
     act: ActOn,
     pub compaction: Option<CompactionReport>,
     pub changes: FinalChanges,
@@ -90,6 +96,7 @@ impl Scripted {
             replies: BTreeMap::new(),
             check: Box::new(run),
             execute: Box::new(|_| gives(fine())),
+            settle: Box::new(|call| gives(Value::clone(&call.output))),
             act: Box::new(act),
             compaction: None,
             changes: FinalChanges::default(),
@@ -120,6 +127,11 @@ impl Scripted {
         self
     }
 
+    pub fn settle(mut self, settle: impl Fn(&SettleCall) -> ExecuteResult + 'static) -> Self {
+        self.settle = Box::new(settle);
+        self
+    }
+
     pub fn act(mut self, act: impl Fn(&ApprovalCard) -> Act + 'static) -> Self {
         self.act = Box::new(act);
         self
@@ -143,6 +155,10 @@ impl World for Scripted {
 
     fn execute(&self, run: &ExecuteCall) -> ExecuteResult {
         (self.execute)(run)
+    }
+
+    fn settle(&self, call: &SettleCall) -> ExecuteResult {
+        (self.settle)(call)
     }
 
     fn act(&self, card: &ApprovalCard) -> Act {

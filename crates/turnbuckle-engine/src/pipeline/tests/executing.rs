@@ -209,7 +209,7 @@ async fn a_huge_output_is_cut_with_a_marker_and_kept_whole_aside() {
     const SIZE: usize = 50_000_000;
     let env = env([doing(|_| async { Ok(ToolOutput::json("x".repeat(SIZE).into())) })]);
     let executed = real(&env, "act", json!({})).await;
-    let kept = executed.kept_aside.clone().unwrap();
+    let [kept] = executed.kept_aside.as_slice() else { panic!("one output is kept") };
     assert_eq!(
         (kept.text.len(), kept.media_type, kept.reference.as_str()),
         (SIZE, "text/plain", "output:t-0")
@@ -233,7 +233,7 @@ async fn a_huge_output_is_cut_with_a_marker_and_kept_whole_aside() {
         media_type: "application/json",
         text: rows.to_string(),
     };
-    assert_eq!(executed.kept_aside, Some(whole));
+    assert_eq!(executed.kept_aside, [whole]);
     let result = result(executed);
     assert_eq!(result.digest.as_deref(), Some(&json!(1000)), "the digest is of the whole output");
     assert_eq!(result.output["bytes"], json!(rows.to_string().len()));

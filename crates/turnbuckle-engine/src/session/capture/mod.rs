@@ -306,7 +306,7 @@ impl Apply<'_> {
             }
         };
         let Executed { result, kept_aside, captured: _, usage: _ } = executed;
-        if let Some(blob) = kept_aside {
+        for blob in kept_aside {
             let kept =
                 patient(COMMIT_ATTEMPTS, || self.store.put_blob(self.key, blob.clone().into()));
             if let Err(e) = kept.await {
@@ -454,12 +454,13 @@ async fn stale(agent: &AgentRuntime, action: &CapturedAction, args: &Json) -> Op
     let entry = agent.env.toolbox.get(action.tool.as_str())?;
     let ctx =
         ToolContext::new(agent.env.scope.clone(), action.call.clone(), action.tool.clone(), None);
+    let limit = agent.env.limits.hook_timeout;
     let applies =
-        crate::tool::eventual::guarded_eventual(|| entry.tool().applies(args, &ctx)).await;
+        crate::tool::eventual::guarded_eventual(limit, || entry.tool().applies(args, &ctx)).await;
     match applies {
         Ok(Applies::Yes) => None,
         Ok(Applies::Stale(why)) => Some(why),
-        Err(panic) => Some(format!("whether it still fits could not be found out: {panic}")),
+        Err(why) => Some(format!("whether it still fits could not be found out: {why}")),
     }
 }
 
