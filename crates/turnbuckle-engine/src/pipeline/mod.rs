@@ -16,6 +16,8 @@
 //! | hooks | [`hooks`] | | on success |
 //! | stamp the part | the machine | | after it |
 //!
+//! A call that ran elsewhere, in the caller's front end or as a nested turn, joins after the step that executes: [`settle()`].
+//!
 //! What to repeat, to cache, to capture or to ask is the machine's to decide; the pipeline does what a step means for one
 //! call. Nothing a tool, a hook or a rule does escapes it: panics, hangs and oversized outputs become results.
 
