@@ -55,7 +55,7 @@ export class Chat {
 
   /** Waits until the last turn has come to its end. */
   async done(): Promise<void> {
-    await expect(this.last).toHaveAttribute('aria-busy', 'false', { timeout: 60_000 });
+    await expect(this.last).toHaveAttribute('aria-busy', 'false', { timeout: 90_000 });
     await expect(this.stopButton).toBeHidden();
   }
 
