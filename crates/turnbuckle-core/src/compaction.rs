@@ -245,8 +245,22 @@ fn map_texts(
                 }
                 changed.then_some(Item::ToolResults { results: new })
             }
-            // What a model said is its own; providers check signatures over it.
-            Item::Assistant { .. } => None,
+            Item::Assistant { blocks } => {
+                let mut changed = false;
+                let blocks = blocks.iter().map(|block| match block {
+                    // What a provider knows by an id or has signed must come back as it was.
+                    Block::Text { text, native: None } => match change(text) {
+                        Some(text) => {
+                            changed = true;
+                            Block::Text { text, native: None }
+                        }
+                        None => block.clone(),
+                    },
+                    _ => block.clone(),
+                });
+                let blocks = blocks.collect();
+                changed.then_some(Item::Assistant { blocks })
+            }
         };
         if let Some(item) = item {
             out = out.with_entry(index, Entry::new(item, entry.source.clone()));
@@ -259,6 +273,7 @@ fn map_texts(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::part::{Native, NativeBlock};
     use proptest::prelude::*;
     use serde_json::json;
 
@@ -337,6 +352,26 @@ mod tests {
         let again = trim_large(&trimmed, 2, &tokens).unwrap();
         let Item::User { content } = &again.entries()[0].item else { panic!() };
         assert_eq!(content.text(), marked(23));
+    }
+
+    #[test]
+    fn a_large_answer_is_trimmed_unless_its_provider_knows_it() {
+        let said = |native: Option<Native>| Block::Text { text: "y".repeat(500), native };
+        let native = NativeBlock {
+            wire: "w".into(),
+            provider: "p".into(),
+            model: "m".into(),
+            data: json!("signature").into(),
+        };
+        let known = said(Some(native.into()));
+        let mut t = Transcript::default();
+        t.push(Entry::new(Item::Assistant { blocks: vec![said(None), known.clone()] }, None));
+        let trimmed = trim_large(&t, 100, &|text| text.len() as u32).unwrap();
+        let Item::Assistant { blocks } = &trimmed.entries()[0].item else { panic!() };
+        let Block::Text { text, native: None } = &blocks[0] else { panic!("{blocks:?}") };
+        assert!(text.ends_with(" bytes were left out here to fit the model's window]"), "{text}");
+        assert!(text.len() < 200, "{text}");
+        assert_eq!(blocks[1], known);
     }
 
     #[test]

@@ -360,8 +360,9 @@ fn result_content(call: &ToolCallPart, rules: &Rules) -> (String, bool) {
     }
 }
 
+/// A digest is for people: it may tell what a view hides from the model.
 fn short(call: &ToolCallPart) -> String {
-    let seen = call.digest.as_ref().or(call.model_view.as_ref()).or(call.output.as_ref());
+    let seen = call.model_view.as_ref().or(call.digest.as_ref()).or(call.output.as_ref());
     let text = seen.map(text_of).unwrap_or_default();
     let clipped = crate::json::clip(&text, 300);
     if clipped.len() < text.len() { format!("{clipped}…") } else { text }

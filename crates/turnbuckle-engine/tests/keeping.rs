@@ -712,7 +712,8 @@ async fn what_was_hidden_from_the_model_stays_hidden_when_it_reads_again() {
     let find = FnTool::without_args(contract, async |_| {
         let shown = json!({"name": "Ada", "notes": "n".repeat(100_000)});
         Ok::<_, String>(ToolOutput::json(secret()).model_view(shown))
-    });
+    })
+    .digest(|_| Some(json!("an IBAN")));
     let model = ScriptedModel::from_fn("m", move |request| {
         let asked = user_texts(request).pop().unwrap();
         let fresh = matches!(items(request).last(), Some(Item::User { .. }));
@@ -747,6 +748,14 @@ async fn what_was_hidden_from_the_model_stays_hidden_when_it_reads_again() {
     for answer in &answers[2..] {
         assert!(answer.is_err(), "{answer:?}");
     }
+    // What shrank to a summary is short for what it was shown, too.
+    let Some(Item::ToolResults { results }) =
+        items(&bench.last_request()).into_iter().find(|i| matches!(i, Item::ToolResults { .. }))
+    else {
+        panic!("the call of the turn before is told")
+    };
+    assert!(results[0].content.contains("Ada"), "{}", results[0].content);
+    assert!(!results[0].content.contains("IBAN"), "{}", results[0].content);
     bench.say(&key, "notes").await;
     let found = read(&bench, &key).await.swap_remove(0).unwrap();
     assert_eq!(found["matches"][0]["offset"], json!(15), "what it was shown it can read: {found}");

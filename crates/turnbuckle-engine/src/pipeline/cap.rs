@@ -83,10 +83,11 @@ fn cap_output(
     marker
 }
 
-/// Takes from the model what is kept aside: hooks made something else of what it was to see. The output stays, for people.
-pub(super) fn hide(result: &mut CallResult, call: &CallId, aside: &mut [Blob]) {
+/// Takes from the model what is kept aside for it: hooks made something else of what it was to see. A view of the tool's own was
+/// for the model alone and goes; an output stays, for people.
+pub(super) fn hide(result: &mut CallResult, call: &CallId, of: KeptOf, aside: &mut Vec<Blob>) {
     let kept = kept_reference(call);
-    let Some(blob) = aside.iter_mut().find(|blob| blob.reference == kept) else { return };
+    let Some(at) = aside.iter().position(|blob| blob.reference == kept) else { return };
     let names_it = |value: &Json| value.get(FULL_OUTPUT).is_some_and(|named| *named == *kept);
     let shown = result.model_view.as_ref().unwrap_or(&result.output);
     if names_it(shown) {
@@ -96,6 +97,10 @@ pub(super) fn hide(result: &mut CallResult, call: &CallId, aside: &mut [Blob]) {
         }
         result.model_view = Some(without.into());
     }
+    let mut blob = aside.swap_remove(at);
+    if of == KeptOf::View {
+        return;
+    }
     blob.reference = hidden_reference(call);
     if names_it(&result.output) {
         let mut renamed = Value::clone(&result.output);
@@ -104,6 +109,16 @@ pub(super) fn hide(result: &mut CallResult, call: &CallId, aside: &mut [Blob]) {
         }
         result.output = renamed.into();
     }
+    aside.push(blob);
+}
+
+/// What the model may read again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum KeptOf {
+    /// The output itself.
+    Output,
+    /// The view that the tool gave for it.
+    View,
 }
 
 fn text_of(value: Value) -> (String, &'static str) {

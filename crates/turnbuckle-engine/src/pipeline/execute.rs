@@ -1,6 +1,6 @@
 //! Executes a call that passed, or predicts it, and makes a result of what comes.
 
-use super::cap::{Blob, cap_outputs, hide};
+use super::cap::{Blob, KeptOf, cap_outputs, hide};
 use super::capture::capture;
 use super::digest::{digest, summary};
 use super::env::PipelineEnv;
@@ -117,6 +117,7 @@ async fn finish(
 
     let digest = digest(tool, small, &output);
     let summary = summary(tool, kept, &output);
+    let of = if model_view.is_some() { KeptOf::View } else { KeptOf::Output };
     let (output, view, mut kept_aside) = cap_outputs(id, output, model_view, cap);
     let model_view = match warnings.is_empty() {
         true => view,
@@ -135,7 +136,7 @@ async fn finish(
         failure => failure,
     };
     if !kept_aside.is_empty() {
-        withhold(&mut handled, &shown, id, &mut kept_aside);
+        withhold(&mut handled, &shown, id, of, &mut kept_aside);
     }
     let (result, captured) = match handled {
         Transformed::Success(result) => {
@@ -155,14 +156,20 @@ fn seen(result: &CallResult) -> &Json {
 }
 
 /// What hooks hid from the model, it may not read where it is kept.
-fn withhold(handled: &mut Transformed, shown: &Json, call: &CallId, aside: &mut [Blob]) {
+fn withhold(
+    handled: &mut Transformed,
+    shown: &Json,
+    call: &CallId,
+    of: KeptOf,
+    aside: &mut Vec<Blob>,
+) {
     match handled {
-        Transformed::Success(result) if seen(result) != shown => hide(result, call, aside),
+        Transformed::Success(result) if seen(result) != shown => hide(result, call, of, aside),
         Transformed::Failure { output, .. } if output.as_ref() != Some(shown) => {
             let given = output.is_some();
             let output_of = output.take().unwrap_or_default();
             let mut result = CallResult { output: output_of, ..CallResult::default() };
-            hide(&mut result, call, aside);
+            hide(&mut result, call, of, aside);
             *output = given.then(|| seen(&result).clone());
         }
         Transformed::Success(_) | Transformed::Failure { .. } => {}

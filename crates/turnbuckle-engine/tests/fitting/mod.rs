@@ -3,14 +3,16 @@
 
 use super::common::*;
 use super::is_summary;
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use turnbuckle_core::error::{ModelError, ModelErrorKind};
 use turnbuckle_core::event::{Event, EventKind};
 use turnbuckle_core::ids::AgentName;
 use turnbuckle_core::machine::Routes;
-use turnbuckle_core::model::ModelRequest;
+use turnbuckle_core::model::{Block, ModelRequest, ModelResponse};
 use turnbuckle_core::outcome::{Outcome, TurnError};
+use turnbuckle_core::part::NativeBlock;
 use turnbuckle_core::transcript::Item;
 use turnbuckle_core::usage::Purpose;
 use turnbuckle_engine::tool::Resources;
@@ -42,8 +44,12 @@ fn summarised(bench: &Bench) -> Vec<String> {
 }
 
 /// A model of 3,000 tokens that says `answer` to everything, and summaries as `summary` words the n-th.
-fn cramped(
-    answer: &'static str,
+fn cramped(answer: &str, summary: impl Fn(usize) -> String + Send + 'static) -> ScriptedModel {
+    cramped_by(text(answer), summary)
+}
+
+fn cramped_by(
+    answer: ModelResponse,
     summary: impl Fn(usize) -> String + Send + 'static,
 ) -> ScriptedModel {
     let mut summaries = 0;
@@ -52,7 +58,7 @@ fn cramped(
             summaries += 1;
             return text(&summary(summaries)).into();
         }
-        text(answer).into()
+        answer.clone().into()
     });
     model.with_window(3_000, 375)
 }
@@ -94,11 +100,18 @@ fn purposes(message: &turnbuckle_core::message::AssistantMessage) -> Vec<Purpose
 /// A summary may be written and still not be enough. It was paid for, and the next turn begins with it.
 #[tokio::test]
 async fn a_summary_that_was_not_enough_is_billed_and_kept() {
-    let long: &'static str = Box::leak("nothing ".repeat(2_000).into_boxed_str());
-    let bench = Bench::of(cramped(long, |n| format!("SUMMARY {n}")), [listener()], |b| b);
+    // The provider knows the answer by its id, so it can neither be shortened nor, being among the newest, be summarised.
+    let native = NativeBlock {
+        wire: "w".into(),
+        provider: "scripted".into(),
+        model: "m".into(),
+        data: json!({"id": "msg_1"}).into(),
+    };
+    let said = Block::Text { text: "nothing ".repeat(2_000), native: Some(native.into()) };
+    let answer = ModelResponse { blocks: vec![said], ..text("") };
+    let bench = Bench::of(cramped_by(answer, |n| format!("SUMMARY {n}")), [listener()], |b| b);
     let key = bench.session().await;
     assert!(completed(&bench.say(&key, "one").await));
-    // The answer of the model is its own, and so it can neither be shortened nor, being among the newest, be summarised.
     let model = &bench.model;
     let events = bench.say(&key, "two").await;
     let EventKind::TurnError { error, .. } = last_kind(&events) else { panic!("{events:?}") };
@@ -353,4 +366,26 @@ async fn what_is_refused_once_more_ends_the_turn() {
         bench.check(&key).await;
         assert!(completed(&bench.say(&key, "Short.").await));
     }
+}
+
+/// It is among the newest, which always stay: so it is shortened, as anything else that is too long by itself.
+#[tokio::test]
+async fn an_answer_longer_than_the_window_is_in_the_way_of_no_message() {
+    let answer = message(0, 60_000);
+    let bench = Bench::of(cramped(&answer, |n| format!("SUMMARY {n}")), [listener()], |b| b);
+    let key = bench.session().await;
+    bench.say(&key, "Tell me all.").await;
+    for n in 0..3 {
+        let events = bench.say(&key, "And then?").await;
+        assert!(completed(&events), "{n}: {events:?}");
+        let told = notes(&events);
+        assert!(told[0].contains("very long texts were shortened"), "{told:?}");
+    }
+    let meter = TokenMeter::new("m", TokenizerFamily::Unknown);
+    for request in steps(&bench) {
+        assert!(meter.count(&request).at_most() <= 3_000 - 375);
+    }
+    let stored = assistant_messages(&*bench.store, &key).await;
+    assert!(stored.iter().all(|message| message.text() == answer), "what is stored stays whole");
+    bench.check(&key).await;
 }

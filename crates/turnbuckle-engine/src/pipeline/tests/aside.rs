@@ -76,6 +76,10 @@ fn covered(tool: FnTool, how: fn(CallResult) -> Transformed) -> PipelineEnv {
     PipelineEnv { hooks: Arc::new(Covers(how)), ..env([tool]) }
 }
 
+fn forbidden(output: Option<Json>) -> Transformed {
+    Transformed::Failure { error: ToolError::failed("it is forbidden"), output }
+}
+
 #[tokio::test]
 async fn what_a_hook_hides_the_model_does_not_read_where_it_is_kept() {
     let tool = || giving(ToolOutput::json(long("o")));
@@ -88,6 +92,19 @@ async fn what_a_hook_hides_the_model_does_not_read_where_it_is_kept() {
     let hidden = result(hidden);
     assert_eq!(names(&hidden.output), Some("whole:t-0"), "people see what there is");
     assert_eq!(hidden.model_view.as_deref(), Some(&json!("nothing to see")));
+
+    // A view was for the model alone.
+    let both = giving(ToolOutput::json(long("o")).model_view(long("v")));
+    let both = covered(both, |result| {
+        let view = Some(json!("nothing to see").into());
+        Transformed::Success(CallResult { model_view: view, ..result })
+    });
+    let both = real(&both, "act", json!({})).await;
+    assert_eq!(kept(&both), [("whole:t-0", "o")]);
+    assert_eq!(names(&result(both).output), Some("whole:t-0"));
+    let view = giving(ToolOutput::json(json!("short")).model_view(long("v")));
+    let view = real(&covered(view, |_| forbidden(None)), "act", json!({})).await;
+    assert_eq!(kept(&view), []);
 
     // A marker that is left over names nothing.
     let partly = covered(tool(), |result| {
@@ -105,9 +122,6 @@ async fn what_a_hook_hides_the_model_does_not_read_where_it_is_kept() {
     let seen = partly.model_view.unwrap();
     assert_eq!((names(&seen), seen["beginning"].as_str()), (None, Some("***")));
 
-    fn forbidden(output: Option<Json>) -> Transformed {
-        Transformed::Failure { error: ToolError::failed("it is forbidden"), output }
-    }
     let nothing = real(&covered(tool(), |_| forbidden(None)), "act", json!({})).await;
     assert_eq!(kept(&nothing), [("whole:t-0", "o")]);
     let shown = real(&covered(tool(), |r| forbidden(Some(r.output))), "act", json!({})).await;
@@ -137,10 +151,7 @@ async fn what_ran_elsewhere_is_capped_labelled_and_seen_by_the_hooks() {
     });
     assert_eq!(captured.as_ref(), Some(&*result(settled).output), "later arguments refer to it");
 
-    let forbids = covered(FnTool::elsewhere(contract()), |_| Transformed::Failure {
-        error: ToolError::failed("it is forbidden"),
-        output: None,
-    });
+    let forbids = covered(FnTool::elsewhere(contract()), |_| forbidden(None));
     let (code, text) = failed(settle(&forbids, call(json!(1))).await);
     assert_eq!((code, text.as_str()), (ToolErrorCode::Failed, "it is forbidden"));
 
