@@ -57,11 +57,14 @@ pub(super) fn cap_outputs(
     call: &CallId,
     output: Value,
     view: Option<Value>,
+    of: KeptOf,
     cap: usize,
 ) -> (Json, Option<Json>, Vec<Blob>) {
     let mut aside = Vec::new();
-    // What the model may read again is what it was shown the beginning of.
-    let reference = if view.is_none() { kept_reference(call) } else { hidden_reference(call) };
+    let reference = match of {
+        KeptOf::Output => kept_reference(call),
+        KeptOf::View => hidden_reference(call),
+    };
     let output = cap_output(call, output, cap, reference, &mut aside);
     let view = view.map(|view| cap_output(call, view, cap, kept_reference(call), &mut aside));
     (output, view, aside)
@@ -112,7 +115,7 @@ pub(super) fn hide(result: &mut CallResult, call: &CallId, of: KeptOf, aside: &m
     aside.push(blob);
 }
 
-/// What the model may read again.
+/// What the model may read again: what it was shown the beginning of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KeptOf {
     /// The output itself.

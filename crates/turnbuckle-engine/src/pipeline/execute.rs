@@ -118,7 +118,7 @@ async fn finish(
     let digest = digest(tool, small, &output);
     let summary = summary(tool, kept, &output);
     let of = if model_view.is_some() { KeptOf::View } else { KeptOf::Output };
-    let (output, view, mut kept_aside) = cap_outputs(id, output, model_view, cap);
+    let (output, view, mut kept_aside) = cap_outputs(id, output, model_view, of, cap);
     let model_view = match warnings.is_empty() {
         true => view,
         false => Some(with_warnings(view.as_ref().unwrap_or(&output), warnings).into()),
